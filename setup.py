@@ -1,0 +1,75 @@
+"""Build of the compiled engines; everything else about the package is in pyproject.toml.
+
+Switches, all from the environment:
+  VCS_NATIVE=1        add -march=native (never in wheels: they must run on any machine)
+  VCS_SANITIZE=1      AddressSanitizer and UndefinedBehaviorSanitizer
+  VCS_SANITIZE=thread ThreadSanitizer
+  VCS_ANNOTATE=1      Cython's annotated HTML beside the source, to see where Python objects slip in
+
+An engine whose source is not in the tree is skipped, so that any state of the tree builds.
+"""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+ROOT = Path(__file__).resolve().parent
+os.chdir(ROOT)  # setuptools wants relative source paths
+
+# -ffp-contract=off: with -march=native a fused multiply-add would round differently from one machine to the next.
+COMPILE = ["-O3", "-g1", "-ffp-contract=off", "-fno-math-errno"]
+LINK: list[str] = []
+if os.environ.get("VCS_NATIVE") == "1":
+    COMPILE.append("-march=native")
+sanitize = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("VCS_SANITIZE", ""), "")
+if sanitize:
+    flags = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"]
+    COMPILE += [*flags, "-O1"]
+    LINK += flags
+
+
+def found(pattern: str) -> list[str]:
+    return sorted(str(p.relative_to(ROOT)) for p in ROOT.glob(pattern))
+
+
+def hard() -> list[Extension]:
+    """The hard machine. Its CPU loop is generated from the opcode table, then included by machine.pyx."""
+    if not (ROOT / "vcs/_hard/machine.pyx").exists():
+        return []
+    from Cython.Build import cythonize
+
+    subprocess.run([sys.executable, "vcs/_hard/gen_cpu.py"], check=True)
+    extension = Extension(
+        "vcs._hard.machine", ["vcs/_hard/machine.pyx"],
+        depends=found("vcs/_hard/*.pxi") + found("vcs/_hard/*.pxd") + found("vcs/_hard/*.h"),
+        include_dirs=["vcs/_hard"], extra_compile_args=[*COMPILE, "-Wno-unused-function"], extra_link_args=LINK,
+    )
+    annotate = os.environ.get("VCS_ANNOTATE") == "1"
+    return list(cythonize([extension], annotate=annotate, compiler_directives={"language_level": 3}))
+
+
+def native(name: str, pattern: str) -> list[Extension]:
+    """A C++ engine bound by pybind11."""
+    sources = found(pattern)
+    if not sources:
+        return []
+    import pybind11
+
+    folder = str(Path(sources[0]).parent)
+    return [Extension(
+        name, sources, language="c++", include_dirs=[pybind11.get_include(), folder],
+        depends=found(f"{folder}/*.h") + found(f"{folder}/*.hpp"),
+        extra_compile_args=[*COMPILE, "-std=c++17", "-fvisibility=hidden", "-pthread"],
+        extra_link_args=[*LINK, "-pthread"],
+    )]
+
+
+setup(ext_modules=[
+    *hard(),
+    *native("vcs._adjoint._adjoint", "vcs/_adjoint/*.cpp"),
+    *native("vcs._hard._pool", "vcs/_hard/pool.cpp"),
+])

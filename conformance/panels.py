@@ -1,0 +1,81 @@
+"""Pictures of a difference: ours, theirs and where they differ, side by side; as PNG, or MP4 over time."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from vcs.data import load_json
+
+Indices = npt.NDArray[np.uint8]
+
+# A pixel of the 2600 is about twice as wide as high.
+SCALE_X, SCALE_Y, GAP, TITLE = 4, 2, 8, 16
+
+
+def palette(name: str) -> npt.NDArray[np.uint8]:
+    """uint8[256, 3]: RGB of every screen index; ``name`` is NTSC, PAL or SECAM."""
+    values = [int(v, 16) for v in load_json("palettes.json")[name]]
+    return np.array([[v >> 16, v >> 8 & 255, v & 255] for v in values], np.uint8)
+
+
+def _grow(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    return rgb.repeat(SCALE_Y, axis=0).repeat(SCALE_X, axis=1)
+
+
+def panel(
+    ours: Indices, theirs: Indices, colours: npt.NDArray[np.uint8], names: tuple[str, str]
+) -> Image.Image:
+    """Three pictures: ours, theirs, and theirs in grey with the differing pixels in red."""
+    grey = (colours.astype(np.uint16).mean(axis=1) / 2).astype(np.uint8)
+    difference = np.stack([grey[theirs]] * 3, axis=-1)
+    differs = ours != theirs
+    difference[differs] = (255, 0, 0)
+    parts = [_grow(p) for p in (colours[ours], colours[theirs], difference)]
+    h, w = parts[0].shape[:2]
+    image = Image.new("RGB", (3 * w + 2 * GAP, h + TITLE + (h + TITLE) % 2), (32, 32, 32))
+    draw = ImageDraw.Draw(image)
+    titles = (*names, f"difference: {int(differs.sum())} pixels")
+    for i, (part, title) in enumerate(zip(parts, titles, strict=True)):
+        image.paste(Image.fromarray(part), (i * (w + GAP), TITLE))
+        draw.text((i * (w + GAP) + 2, 2), title, fill=(255, 255, 255))
+    return image
+
+
+def save_png(image: Image.Image, path: pathlib.Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    image.save(temporary, format="PNG")
+    os.replace(temporary, path)
+
+
+class Video:
+    """Writes panels as an MP4 (needs imageio-ffmpeg, in the extra ``fig``); use as a context manager."""
+
+    def __init__(self, path: pathlib.Path, fps: int = 60) -> None:
+        self.path, self.fps = path, fps
+        self.writer: Iterator[Any] | None = None
+
+    def __enter__(self) -> Video:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def add(self, image: Image.Image) -> None:
+        import imageio_ffmpeg
+
+        if self.writer is None:
+            self.writer = imageio_ffmpeg.write_frames(
+                str(self.path), image.size, fps=self.fps, macro_block_size=2
+            )
+            self.writer.send(None)  # type: ignore[attr-defined]
+        self.writer.send(np.asarray(image).tobytes())  # type: ignore[attr-defined]
+
+    def __exit__(self, *unused: object) -> None:
+        if self.writer is not None:
+            self.writer.close()  # type: ignore[attr-defined]

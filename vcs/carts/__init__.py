@@ -1,0 +1,1 @@
+"""Our own cartridges: each an assembler source and the image it assembles to (a test compares the two)."""

@@ -20,8 +20,9 @@ from setuptools import Extension, setup
 ROOT = Path(__file__).resolve().parent
 os.chdir(ROOT)  # setuptools wants relative source paths
 
-# -ffp-contract=off: with -march=native a fused multiply-add would round differently from one machine to the next.
-COMPILE = ["-O3", "-g1", "-ffp-contract=off", "-fno-math-errno"]
+# -ffp-contract=off: with -march=native a fused multiply-add would round differently from one machine to the
+# next.
+COMPILE = ["-O3", "-g1", "-fwrapv", "-ffp-contract=off", "-fno-math-errno"]
 LINK: list[str] = []
 if os.environ.get("VCS_NATIVE") == "1":
     COMPILE.append("-march=native")
@@ -40,13 +41,15 @@ def hard() -> list[Extension]:
     """The hard machine. Its CPU loop is generated from the opcode table, then included by machine.pyx."""
     if not (ROOT / "vcs/_hard/machine.pyx").exists():
         return []
+    import numpy
     from Cython.Build import cythonize
 
     subprocess.run([sys.executable, "vcs/_hard/gen_cpu.py"], check=True)
     extension = Extension(
         "vcs._hard.machine", ["vcs/_hard/machine.pyx"],
         depends=found("vcs/_hard/*.pxi") + found("vcs/_hard/*.pxd") + found("vcs/_hard/*.h"),
-        include_dirs=["vcs/_hard"], extra_compile_args=[*COMPILE, "-Wno-unused-function"], extra_link_args=LINK,
+        include_dirs=["vcs/_hard", numpy.get_include()],
+        extra_compile_args=[*COMPILE, "-Wno-unused-function"], extra_link_args=LINK,
     )
     annotate = os.environ.get("VCS_ANNOTATE") == "1"
     return list(cythonize([extension], annotate=annotate, compiler_directives={"language_level": 3}))

@@ -1,0 +1,446 @@
+"""Generates cpu.pxi, the 6507 of the hard engine, from vcs/data/opcodes.csv.
+
+Models cpu.md: the whole base cost is charged after the opcode fetch, accesses follow in the order of
+section 5. One source gives four functions, so that what a specialisation does not need costs nothing:
+
+* ``run_plain``   the machine as it is,
+* ``run_traced``  the same, recording every instruction (trace.pxi),
+* ``run_relaxed`` branches and ROM/RAM reads relaxed and rounded (relax.pxi),
+* ``run_flat``    a 64 KiB flat memory with an access log, for the instruction vectors.
+
+Registers, flags and the cycle counter live in C locals during a batch; N and Z are kept as the byte
+they were last set from (``nr``, ``zr``).
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+MODES = {
+    "implied": "imp", "accumulator": "acc", "immediate": "imm", "relative": "rel", "zeropage": "zp",
+    "zeropage,X": "zpx", "zeropage,Y": "zpy", "absolute": "abs", "absolute,X": "abx", "absolute,Y": "aby",
+    "indirect": "ind", "(indirect,X)": "izx", "(indirect),Y": "izy",
+}
+
+READ = {"LDA", "LDX", "LDY", "LAX", "ADC", "SBC", "AND", "ORA", "EOR", "CMP", "CPX", "CPY", "BIT", "NOP", "ANC", "ASR",
+        "ARR", "ANE", "LXA", "SBX", "LAS"}
+WRITE = {"STA": "a", "STX": "x", "STY": "y", "SAX": "a & x"}
+STORE_HIGH = {"SHA": "a & x & high", "SHS": "a & x & high", "SHX": "x & high", "SHY": "y & high"}
+RMW = {"ASL", "LSR", "ROL", "ROR", "INC", "DEC", "SLO", "RLA", "SRE", "RRA", "DCP", "ISB"}
+BRANCH = {"BPL": "nr < 0x80", "BMI": "nr >= 0x80", "BVC": "v == 0", "BVS": "v != 0", "BCC": "c == 0", "BCS": "c != 0",
+          "BNE": "zr != 0", "BEQ": "zr == 0"}
+FLAG = {"CLC": "c = 0", "SEC": "c = 1", "CLI": "i = 0", "SEI": "i = 1", "CLV": "v = 0", "CLD": "d = 0", "SED": "d = 1"}
+MOVE = {"TAX": ("x", "a"), "TXA": ("a", "x"), "TAY": ("y", "a"), "TYA": ("a", "y"), "TSX": ("x", "sp"),
+        "INX": ("x", "(x + 1) & 0xFF"), "INY": ("y", "(y + 1) & 0xFF"), "DEX": ("x", "(x - 1) & 0xFF"),
+        "DEY": ("y", "(y - 1) & 0xFF")}
+
+ADC = ["if d:", "    t = adc_decimal(a, val, c)", "    a = t & 0xFF", "    c = (t >> 8) & 1", "    v = (t >> 9) & 1",
+       "else:", "    t = a + val + c", "    v = (~(a ^ val) & (a ^ t)) & 0x80", "    c = t >> 8", "    a = t & 0xFF",
+       "nr = zr = a"]
+SBC = ["if d:", "    t = sbc_decimal(a, val, c)", "    a = t & 0xFF", "    c = (t >> 8) & 1", "    v = (t >> 9) & 1",
+       "else:", "    val ^= 0xFF", "    t = a + val + c", "    v = (~(a ^ val) & (a ^ t)) & 0x80", "    c = t >> 8",
+       "    a = t & 0xFF", "nr = zr = a"]
+
+
+def compare(reg: str, operand: str = "val") -> list[str]:
+    return [f"t = {reg} - {operand}", f"c = 1 if {reg} >= {operand} else 0", "nr = zr = t & 0xFF"]
+
+
+BODY: dict[str, list[str]] = {
+    "LDA": ["nr = zr = a = val"], "LDX": ["nr = zr = x = val"], "LDY": ["nr = zr = y = val"],
+    "LAX": ["nr = zr = a = x = val"],
+    "ADC": ADC, "SBC": SBC,
+    "AND": ["nr = zr = a = a & val"], "ORA": ["nr = zr = a = a | val"], "EOR": ["nr = zr = a = a ^ val"],
+    "CMP": compare("a"), "CPX": compare("x"), "CPY": compare("y"),
+    "BIT": ["zr = a & val", "nr = val", "v = val & 0x40"],
+    "NOP": [],
+    "ANC": ["nr = zr = a = a & val", "c = a >> 7"],
+    "ASR": ["t = a & val", "c = t & 1", "nr = zr = a = t >> 1"],
+    "ANE": ["nr = zr = a = (a | 0xEE) & x & val"],
+    "LXA": ["nr = zr = a = x = (a | 0xEE) & val"],
+    "SBX": ["t = a & x", "c = 1 if t >= val else 0", "nr = zr = x = (t - val) & 0xFF"],
+    "LAS": ["nr = zr = a = x = sp = sp & val"],
+    "ARR": ["t = a & val", "a = (t >> 1) | (c << 7)", "if d == 0:", "    nr = zr = a", "    c = (a >> 6) & 1",
+            "    v = ((a >> 6) ^ (a >> 5)) & 1", "else:", "    nr = c << 7", "    zr = a", "    v = (t ^ a) & 0x40",
+            "    if (t & 0x0F) + (t & 1) > 5:", "        a = (a & 0xF0) | ((a + 6) & 0x0F)",
+            "    if (t & 0xF0) + (t & 0x10) > 0x50:", "        c = 1", "        a = (a + 0x60) & 0xFF",
+            "    else:", "        c = 0"],
+}
+
+# read-modify-write: (what gives r from val, what follows the write)
+MODIFY: dict[str, tuple[list[str], list[str]]] = {
+    "ASL": (["c = val >> 7", "r = (val << 1) & 0xFF"], ["nr = zr = r"]),
+    "LSR": (["c = val & 1", "r = val >> 1"], ["nr = zr = r"]),
+    "ROL": (["r = ((val << 1) | c) & 0xFF", "c = val >> 7"], ["nr = zr = r"]),
+    "ROR": (["r = (val >> 1) | (c << 7)", "c = val & 1"], ["nr = zr = r"]),
+    "INC": (["r = (val + 1) & 0xFF"], ["nr = zr = r"]),
+    "DEC": (["r = (val - 1) & 0xFF"], ["nr = zr = r"]),
+    "SLO": (["c = val >> 7", "r = (val << 1) & 0xFF"], ["nr = zr = a = a | r"]),
+    "RLA": (["r = ((val << 1) | c) & 0xFF", "c = val >> 7"], ["nr = zr = a = a & r"]),
+    "SRE": (["c = val & 1", "r = val >> 1"], ["nr = zr = a = a ^ r"]),
+    "RRA": (["r = (val >> 1) | (c << 7)", "c = val & 1"], ["val = r", *ADC]),
+    "DCP": (["r = (val - 1) & 0xFF"], compare("a", "r")),
+    "ISB": (["r = (val + 1) & 0xFF"], ["val = r", *SBC]),
+}
+
+PACK = "(nr & 0x80) | (0x40 if v else 0) | 0x30 | (d << 3) | (i << 2) | (2 if zr == 0 else 0) | c"
+UNPACK = ["nr = t", "v = t & 0x40", "d = (t >> 3) & 1", "i = (t >> 2) & 1", "zr = (t & 2) ^ 2", "c = t & 1"]
+
+
+class Gen:
+    """Emits one specialisation."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.out: list[str] = []
+        self.ind = 0
+
+    def put(self, *lines: str) -> None:
+        for line in lines:
+            self.out.append("    " * self.ind + line if line else "")
+
+    # -- bus accesses; `prev` is the byte on the bus before, which only a TIA read can see
+    def rd(self, dst: str, ea: str, prev: str) -> None:
+        if self.kind == "flat":
+            self.put(f"{dst} = flat_read(f, {ea}, cyc)")
+        elif self.kind == "relaxed":
+            self.put(f"{dst} = relax_read(m, {ea}, {prev}, cyc)")
+        else:
+            self.put(f"{dst} = bus_read(m, {ea}, {prev}, cyc)")
+
+    def rdz(self, dst: str, ea: str, prev: str) -> None:
+        """A read of page zero at ea < $100."""
+        if self.kind in ("flat", "relaxed"):
+            self.rd(dst, ea, prev)
+        else:
+            self.put(f"if {ea} & 0x80:", f"    {dst} = ram[{ea} & 0x7F]", "else:",
+                     f"    {dst} = low_read(m, {ea}, {prev}, cyc)")
+
+    def wr(self, ea: str, val: str, zero_page: bool = False) -> None:
+        if self.kind == "flat":
+            self.put(f"flat_write(f, {ea}, {val}, cyc)")
+        elif zero_page:
+            self.put(f"if {ea} & 0x80:", f"    ram[{ea} & 0x7F] = <uint8_t>({val})", "else:",
+                     f"    cyc = low_write(m, {ea}, {val}, cyc)", "    if s.stop:", "        budget = 0")
+        else:
+            self.put(f"if ({ea}) & 0x1280 == 0x80:", f"    ram[({ea}) & 0x7F] = <uint8_t>({val})", "else:",
+                     f"    cyc = bus_write(m, {ea}, {val}, cyc)", "    if s.stop:", "        budget = 0")
+
+    def push(self, val: str, after_write: bool = False) -> None:
+        if self.kind == "flat":
+            self.put(f"flat_write(f, 0x100 + sp, {val}, cyc)")
+        else:
+            self.put("if sp & 0x80:", f"    ram[sp & 0x7F] = <uint8_t>({val})", "else:")
+            self.ind += 1
+            if after_write:
+                self.put("m.after_write = 1")
+            self.put(f"cyc = bus_write(m, 0x100 + sp, {val}, cyc)")
+            if after_write:
+                self.put("m.after_write = 0")
+            self.put("if s.stop:", "    budget = 0")
+            self.ind -= 1
+        self.put("sp = (sp - 1) & 0xFF")
+
+    def trace(self, *lines: str) -> None:
+        if self.kind == "traced":
+            self.put(*lines)
+
+    # -- addressing
+    def pointer(self, prev: str = "b1") -> None:
+        """lo, hi at p and p + 1 (a word sum: $FF takes its high byte from $0100)."""
+        if self.kind in ("flat", "relaxed"):
+            self.rd("lo", "p0", prev)
+            self.rd("hi", "(p0 + 1)", "lo")
+        else:
+            self.put("if p0 - 0x80 < 0x7F:", "    lo = ram[p0 & 0x7F]", "    hi = ram[(p0 + 1) & 0x7F]", "else:",
+                     f"    lo = bus_read(m, p0, {prev}, cyc)", "    hi = bus_read(m, p0 + 1, lo, cyc)")
+        self.trace("rec.ptr0 = bus_loc(m, p0, False)", "rec.ptr1 = bus_loc(m, p0 + 1, False)")
+
+    def address(self, mode: str, penalty: bool) -> str:
+        """Computes ea; returns the byte that was on the bus last."""
+        index = {"zpx": "x", "zpy": "y", "abx": "x", "aby": "y", "izy": "y"}.get(mode, "")
+        if mode == "zp":
+            self.put("ea = b1")
+            return "b1"
+        if mode in ("zpx", "zpy"):
+            self.put(f"ea = (b1 + {index}) & 0xFF")
+            return "b1"
+        if mode == "abs":
+            self.put("ea = b1 | (b2 << 8)")
+            return "b2"
+        if mode in ("abx", "aby"):
+            self.put("t = b1 | (b2 << 8)", f"ea = t + {index}")
+            self.cross(penalty)
+            return "b2"
+        if mode == "izx":
+            self.put("p0 = (b1 + x) & 0xFF")
+            self.pointer()
+            self.put("ea = lo | (hi << 8)")
+            return "hi"
+        assert mode == "izy", mode
+        self.put("p0 = b1")
+        self.pointer()
+        self.put("t = lo | (hi << 8)", "ea = t + y")
+        self.cross(penalty)
+        return "hi"
+
+    def cross(self, penalty: bool) -> None:
+        if penalty:
+            self.put("if (t ^ ea) & 0x1FF00:", "    cyc += 1")
+            self.trace("    rec.flags |= 2")
+        self.put("ea &= 0xFFFF")
+
+    def instruction(self, op: int, name: str, mode: str, cycles: int, penalty: bool) -> None:
+        put = self.put
+        zero = mode in ("zp", "zpx", "zpy")
+        if name == "KIL":
+            put("pc = (pc + 1) & 0xFFFF", "cyc += 2")
+            put("f.jam = 1" if self.kind == "flat" else "s.jam = 1", "latch = op", "budget = 0")
+            return
+        put(f"cyc += {cycles}")
+        size = {"imp": 1, "acc": 1, "imm": 2, "rel": 2, "zp": 2, "zpx": 2, "zpy": 2, "izx": 2, "izy": 2, "abs": 3, "abx": 3,
+                "aby": 3, "ind": 3}[mode]
+        if name in READ and mode != "imp":
+            if mode == "imm":
+                put("pc = (pc + 2) & 0xFFFF", "val = b1")
+            else:
+                put(f"pc = (pc + {size}) & 0xFFFF")
+                prev = self.address(mode, penalty)
+                if self.kind == "plain" and (op, mode) in ((0xAD, "abs"), (0xA5, "zp"), (0x2C, "abs"), (0xAE, "abs"), (0xAC, "abs")) \
+                        and mode == "abs":
+                    put("if ea == 0x284 and m.opt & 2:", f"    skip_timer_loop(m, pc, {0 if op != 0x2C else 1}, &cyc, &budget)")
+                (self.rdz if zero else self.rd)("val", "ea", prev)
+                self.trace("rec.ea = <uint16_t>ea", "rec.ea_loc = bus_loc(m, ea, False)", "rec.rd = <uint8_t>val",
+                           "rec.flags |= 4")
+            put("latch = val")
+            put(*BODY[name])
+        elif name in WRITE or name in STORE_HIGH:
+            put(f"pc = (pc + {size}) & 0xFFFF")
+            self.address(mode, False)
+            if name in STORE_HIGH:
+                put("high = (ea >> 8) + 1")
+                if name == "SHS":
+                    put("sp = a & x")
+            put(f"val = {(WRITE | STORE_HIGH)[name]}")
+            self.trace("rec.ea = <uint16_t>ea", "rec.ea_loc = bus_loc(m, ea, True)", "rec.wr = <uint8_t>val",
+                       "rec.flags |= 8")
+            self.wr("ea", "val", zero)
+            put("latch = val")
+        elif name in RMW:
+            before, after = MODIFY[name]
+            put(f"pc = (pc + {size}) & 0xFFFF")
+            if mode == "acc":
+                put("val = a", *before, "a = r", "latch = op", *after)
+                return
+            prev = self.address(mode, False)
+            (self.rdz if zero else self.rd)("val", "ea", prev)
+            self.trace("rec.ea = <uint16_t>ea", "rec.ea_loc = bus_loc(m, ea, True)", "rec.rd = <uint8_t>val")
+            put(*before)
+            self.trace("rec.wr = <uint8_t>r", "rec.flags |= 12")
+            self.wr("ea", "r", zero)
+            put("latch = r", *after)
+        elif name in BRANCH:
+            put("pc = (pc + 2) & 0xFFFF", "latch = b1")
+            if self.kind == "relaxed":
+                put(f"cond = {BRANCH[name]}", "t = relax_branch(m, pc, b1, cond)", "if cond:",
+                    "    ea = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
+                    "    cyc += 2 if (ea ^ pc) & 0xFF00 else 1", "pc = t")
+                return
+            put(f"if {BRANCH[name]}:", "    t = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
+                "    cyc += 2 if (t ^ pc) & 0xFF00 else 1", "    pc = t")
+            self.trace("    rec.flags |= 1")
+        elif name in FLAG:
+            put("pc = (pc + 1) & 0xFFFF", "latch = op", FLAG[name])
+        elif name in MOVE:
+            dst, src = MOVE[name]
+            put("pc = (pc + 1) & 0xFFFF", "latch = op", f"nr = zr = {dst} = {src}")
+        elif name == "TXS":
+            put("pc = (pc + 1) & 0xFFFF", "latch = op", "sp = x")
+        elif name == "NOP":
+            put("pc = (pc + 1) & 0xFFFF", "latch = op")
+        elif name in ("PHA", "PHP"):
+            put("pc = (pc + 1) & 0xFFFF", f"val = {'a' if name == 'PHA' else PACK}")
+            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
+                       "rec.wr = <uint8_t>val", "rec.flags |= 8")
+            self.push("val")
+            put("latch = val")
+        elif name in ("PLA", "PLP"):
+            put("pc = (pc + 1) & 0xFFFF")
+            self.rd("t", "(0x100 + sp)", "op")
+            put("sp = (sp + 1) & 0xFF")
+            self.rd("val", "(0x100 + sp)", "t")
+            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
+                       "rec.rd = <uint8_t>val", "rec.flags |= 4")
+            put("latch = val")
+            put(*(["nr = zr = a = val"] if name == "PLA" else ["t = val", *UNPACK]))
+        elif name == "JMP":
+            put("t = b1 | (b2 << 8)")
+            if mode == "abs":
+                put("pc = t", "latch = b2")
+            else:
+                self.rd("lo", "t", "b2")
+                self.trace("rec.ptr0 = bus_loc(m, t, False)")
+                put("p0 = (t & 0xFF00) | ((t + 1) & 0xFF)")
+                self.rd("hi", "p0", "lo")
+                self.trace("rec.ptr1 = bus_loc(m, p0, False)")
+                put("pc = lo | (hi << 8)", "latch = hi")
+        elif name == "JSR":
+            self.rd("t", "(0x100 + sp)", "b1")
+            put("t = (pc + 2) & 0xFFFF")
+            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
+                       "rec.wr = <uint8_t>(t >> 8)", "rec.flags |= 8")
+            self.push("t >> 8")
+            self.push("t & 0xFF", after_write=True)
+            if self.kind == "flat":
+                self.rd("b2", "((pc + 2) & 0xFFFF)", "t")
+            else:
+                # from ROM the byte cannot have changed; elsewhere the pushes may just have written it
+                put("if slow:")
+                self.ind += 1
+                self.rd("b2", "((pc + 2) & 0xFFFF)", "t & 0xFF")
+                self.trace("rec.b2 = <uint8_t>b2")
+                self.ind -= 1
+            put("pc = b1 | (b2 << 8)", "latch = b2")
+        elif name == "RTS":
+            self.rd("t", "(0x100 + sp)", "op")
+            put("sp = (sp + 1) & 0xFF")
+            self.rd("lo", "(0x100 + sp)", "t")
+            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
+                       "rec.rd = <uint8_t>lo", "rec.flags |= 4")
+            put("sp = (sp + 1) & 0xFF")
+            self.rd("hi", "(0x100 + sp)", "lo")
+            put("t = lo | (hi << 8)")
+            self.rd("latch", "t", "hi")
+            put("pc = (t + 1) & 0xFFFF")
+        elif name == "RTI":
+            self.rd("t", "(0x100 + sp)", "op")
+            put("sp = (sp + 1) & 0xFF")
+            self.rd("val", "(0x100 + sp)", "t")
+            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
+                       "rec.rd = <uint8_t>val", "rec.flags |= 4")
+            put("sp = (sp + 1) & 0xFF")
+            self.rd("lo", "(0x100 + sp)", "val")
+            put("sp = (sp + 1) & 0xFF")
+            self.rd("hi", "(0x100 + sp)", "lo")
+            put("t = val", *UNPACK, "pc = lo | (hi << 8)", "latch = hi")
+        elif name == "BRK":
+            put("t = (pc + 2) & 0xFFFF")
+            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
+                       "rec.wr = <uint8_t>(t >> 8)", "rec.flags |= 8")
+            self.push("t >> 8")
+            self.push("t & 0xFF", after_write=True)
+            put(f"val = {PACK}")
+            self.push("val", after_write=True)
+            put("i = 1")
+            self.rd("lo", "0xFFFE", "val")
+            self.trace("rec.ptr0 = bus_loc(m, 0xFFFE, False)")
+            self.rd("hi", "0xFFFF", "lo")
+            self.trace("rec.ptr1 = bus_loc(m, 0xFFFF, False)")
+            put("pc = lo | (hi << 8)", "latch = hi")
+        else:
+            raise ValueError(f"opcode {op:02X}: no rule for {name} {mode}")
+
+    def fetch(self) -> None:
+        put = self.put
+        if self.kind == "flat":
+            put("op = flat_read(f, pc, cyc)", "b1 = b2 = 0",
+                "if OP_BYTES[op] > 1:", "    b1 = flat_read(f, (pc + 1) & 0xFFFF, cyc + OP_BASE[op])",
+                "if OP_BYTES[op] > 2 and op != 0x20:", "    b2 = flat_read(f, (pc + 2) & 0xFFFF, cyc + OP_BASE[op])")
+            return
+        slow = ["slow = True", "op = bus_read(m, pc, latch, cyc)", "b1 = b2 = 0",
+                "if OP_BYTES[op] > 1:", "    b1 = bus_read(m, (pc + 1) & 0xFFFF, op, cyc + OP_BASE[op])",
+                "if OP_BYTES[op] > 2 and op != 0x20:",
+                "    b2 = bus_read(m, (pc + 2) & 0xFFFF, b1, cyc + OP_BASE[op])"]
+        if self.kind == "relaxed":
+            put(*(line.replace("bus_read", "relax_read") for line in slow))
+            return
+        put("t = (pc & 0xFFF) - m.fast_lo",
+            "if pc & 0x1000 and t < m.fast_n and t + 2 < m.fast_n and (pc & 0x3FF) < 0x3FE:")
+        self.ind += 1
+        put("code = m.seg[((pc >> 10) & 3) | ((pc >> 11) & 4)] + (pc & 0x3FF)", "op = code[0]", "b1 = code[1]",
+            "b2 = code[2]", "slow = False")
+        self.ind -= 1
+        put("else:")
+        self.ind += 1
+        put(*slow)
+        self.ind -= 1
+
+    def function(self, table: list[tuple[int, str, str, int, bool]]) -> str:
+        put = self.put
+        if self.kind == "flat":
+            put("cdef void run_flat(Flat* f, int32_t budget) noexcept nogil:")
+        else:
+            put(f"cdef void run_{self.kind}(VCS* m, int32_t budget) noexcept nogil:")
+        self.ind += 1
+        if self.kind == "flat":
+            put("cdef Flat* s = f")
+        else:
+            put("cdef State* s = &m.s", "cdef uint8_t* ram = s.ram", "cdef const uint8_t* code", "cdef bint slow")
+        if self.kind == "relaxed":
+            put("cdef bint cond")
+        put("cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp, latch = s.latch",
+            "cdef uint32_t c = s.p & 1, v = s.p & 0x40, d = (s.p >> 3) & 1, i = (s.p >> 2) & 1",
+            "cdef uint32_t nr = s.p & 0x80, zr = (s.p & 2) ^ 2",
+            "cdef uint32_t op, b1, b2, ea = 0, val = 0, t = 0, r = 0, p0 = 0, lo = 0, hi = 0, high = 0")
+        if self.kind == "traced":
+            put("cdef Instr* rec")
+        put("if s.jam:", "    return", "while budget > 0:")
+        self.ind += 1
+        put("budget -= 1")
+        self.fetch()
+        if self.kind == "traced":
+            put("rec = trace_next(m, pc, op, b1, b2, cyc)")
+            put("rec.a = <uint8_t>a", "rec.x = <uint8_t>x", "rec.y = <uint8_t>y", "rec.sp = <uint8_t>sp",
+                f"rec.p = <uint8_t>({PACK})")
+        first = True
+        for op, name, mode, cycles, penalty in table:
+            put(f"{'if' if first else 'elif'} op == 0x{op:02X}:  # {name} {mode}")
+            first = False
+            self.ind += 1
+            self.instruction(op, name, mode, cycles, penalty)
+            self.ind -= 1
+        self.trace("trace_done(m, rec, pc)")
+        self.ind -= 1
+        put("s.pc = <uint16_t>pc", "s.cycles = cyc", "s.a = <uint8_t>a", "s.x = <uint8_t>x", "s.y = <uint8_t>y",
+            "s.sp = <uint8_t>sp", "s.latch = <uint8_t>latch", f"s.p = <uint8_t>({PACK})")
+        self.ind -= 1
+        put("")
+        return "\n".join(self.out)
+
+
+def load_table(path: Path) -> list[tuple[int, str, str, int, bool]]:
+    rows = []
+    with path.open(newline="") as f:
+        for row in csv.DictReader(f):
+            rows.append((int(row["opcode"], 16), row["mnemonic"], MODES[row["mode"]], int(row["cycles"]),
+                         row["page_penalty"] == "1"))
+    return sorted(rows)
+
+
+def generate(table: list[tuple[int, str, str, int, bool]]) -> str:
+    size = {"imp": 1, "acc": 1, "imm": 2, "rel": 2, "zp": 2, "zpx": 2, "zpy": 2, "izx": 2, "izy": 2, "abs": 3, "abx": 3,
+            "aby": 3, "ind": 3}
+    # the number of bytes FETCHED: BRK reads and drops one
+    fetched = [2 if name == "BRK" else size[mode] for _, name, mode, _, _ in table]
+    head = ["# Generated by gen_cpu.py from vcs/data/opcodes.csv; do not edit.", "",
+            "cdef uint8_t* OP_BYTES = [" + ", ".join(map(str, fetched)) + "]",
+            "cdef uint8_t* OP_BASE = [" + ", ".join(str(r[3]) for r in table) + "]", ""]
+    return "\n".join(head) + "\n" + "\n\n".join(Gen(kind).function(table) for kind in ("plain", "traced", "relaxed", "flat"))
+
+
+def main(argv: list[str]) -> int:
+    out = Path(argv[1]) if len(argv) > 1 else HERE / "cpu.pxi"
+    text = generate(load_table(HERE.parent / "data" / "opcodes.csv"))
+    if not out.exists() or out.read_text() != text:
+        tmp = out.with_suffix(".tmp")
+        tmp.write_text(text)
+        tmp.replace(out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

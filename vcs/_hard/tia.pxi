@@ -1,0 +1,793 @@
+# TIA: the picture, collisions, positions and the frame. Models tia.md: a lazy renderer that draws
+# the run of pixels since the last access with the registers in force. Left out: sound.
+#
+# Objects are kept as 160-bit masks, rebuilt only when something they depend on was written; a run of
+# pixels is then composed eight at a time from three layers of bits (colour of P0, of P1, of PF) that
+# a table expands to bytes.
+#
+# In the usual mode (m.exact = 0) a store that changes nothing does not cut a run, and the spill of
+# tia.md 7.6 is not drawn. Both can be seen only where a frame ends before its last visible line, so
+# run_frame (machine.pyx) runs such a frame again with m.exact = 1.
+
+cdef enum:
+    P0 = 0
+    P1 = 1
+    M0 = 2
+    M1 = 3
+    BL = 4
+    PF = 5
+    NEVER = 0x7FFFFFFF
+    NOTHING = -0x7FFFFFFF
+
+cdef uint64_t EXPAND[256]          # bit i set -> byte i 0xFF
+cdef uint64_t BELOW[161][3]        # bits below x
+cdef uint8_t REVERSE[256]
+cdef uint16_t DOUBLE[256]          # each bit twice
+cdef uint32_t QUAD[256]            # each bit four times
+cdef uint16_t PAIRS[64]            # enabled objects -> pairs that can collide (tia.md 11)
+cdef uint8_t PAIR_A[15]
+cdef uint8_t PAIR_B[15]
+cdef int8_t MOTION[76][16]         # tia.md 9.2
+cdef uint8_t COPIES[8][4]          # offsets of copies; [3] = count
+cdef uint8_t PLAYER_WIDTH[8]
+cdef uint8_t DELAY[64]             # render delay of a write (tia.md 6.1); PF0-2 by position
+cdef uint8_t PF_DELAY[4]
+
+
+cdef void build_tables() noexcept:
+    cdef int i, b, c, n, x, k
+    pairs = ((M0, P1), (M0, P0), (M1, P0), (M1, P1), (P0, PF), (P0, BL), (P1, PF), (P1, BL), (M0, PF), (M0, BL),
+             (M1, PF), (M1, BL), (BL, PF), (P0, P1), (M0, M1))
+    low = (-7, -7, -7, -7, -6, -5, -5, -4, -3, -2, -2, -1, 0, 1, 1, 2, 3, 4, 4, 5, 6)
+    up = (6, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, -6, -7, -8, -8)
+    copies = ((0,), (0, 16), (0, 32), (0, 16, 32), (0, 64), (0,), (0, 32, 64), (0,))
+    for i in range(256):
+        EXPAND[i] = 0
+        REVERSE[i] = 0
+        DOUBLE[i] = 0
+        QUAD[i] = 0
+        for b in range(8):
+            if i >> b & 1:
+                EXPAND[i] |= (<uint64_t>0xFF) << (8 * b)
+                REVERSE[i] |= 0x80 >> b
+                DOUBLE[i] |= 3 << (2 * b)
+                QUAD[i] |= (<uint32_t>15) << (4 * b)
+    for x in range(161):
+        for k in range(3):
+            n = x - 64 * k
+            BELOW[x][k] = 0 if n <= 0 else (~<uint64_t>0 if n >= 64 else ((<uint64_t>1) << n) - 1)
+    for i, (c, b) in enumerate(pairs):
+        PAIR_A[i] = c
+        PAIR_B[i] = b
+    for i in range(64):
+        PAIRS[i] = 0
+        for b, (c, n) in enumerate(pairs):
+            if (i >> c) & 1 and (i >> n) & 1:
+                PAIRS[i] |= 1 << b
+    for c in range(76):
+        for n in range(16):
+            b = -n if n < 8 else 16 - n
+            if c <= 3 or c == 75:
+                MOTION[c][n] = b
+            elif c <= 20:
+                MOTION[c][n] = max(b, low[c])
+            elif c <= 54:
+                MOTION[c][n] = 0
+            else:
+                MOTION[c][n] = min(0, b + up[c - 55])
+    for i in range(8):
+        COPIES[i][3] = len(copies[i])
+        for k in range(len(copies[i])):
+            COPIES[i][k] = copies[i][k]
+        PLAYER_WIDTH[i] = 16 if i == 5 else 32 if i == 7 else 8
+    for i in range(64):
+        DELAY[i] = 0
+    for i in (0x01, 0x0B, 0x0C, 0x1B, 0x1C):
+        DELAY[i] = 1
+    for i in (0x04, 0x05, 0x12, 0x13):
+        DELAY[i] = 8
+    PF_DELAY[0] = 4
+    PF_DELAY[1] = 5
+    PF_DELAY[2] = 2
+    PF_DELAY[3] = 3
+
+
+build_tables()
+
+
+cdef void tia_reset(VCS* m) noexcept nogil:
+    """Chip reset (tia.md 3): everything 0 but VF; the frame-in-progress and greyed flags stay."""
+    cdef Tia* t = &m.s.tia
+    cdef uint8_t inprogress = t.inprogress, greyed = t.greyed
+    memset(t, 0, sizeof(Tia))
+    t.inprogress = inprogress
+    t.greyed = greyed
+    t.vf = NEVER
+    t.D0 = 228 * m.y0
+    t.D1 = t.D0 + 228 * m.h
+    t.E = 228
+    own_picture(m, &m.cur)
+    own_picture(m, &m.prev)
+    memset(m.cur.px, 0, sizeof(m.cur.px))
+    memset(m.prev.px, 0, sizeof(m.prev.px))
+    m.dirty = 63
+    m.pend = NOTHING
+
+
+cdef void tia_rebase(VCS* m, uint32_t c) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    t.dc = <int32_t>(<uint32_t>t.dc - c)
+    t.vf = <int32_t>(<uint32_t>t.vf - 3 * c)
+    t.hk = <int32_t>(<uint32_t>t.hk - 3 * c)
+
+
+# ---------------------------------------------------------------------------------- object masks
+
+cdef inline void put_bits(uint64_t* mask, uint64_t bits, uint32_t at) noexcept nogil:
+    """OR up to 32 bits into a line at column `at`, wrapping at 160 (at < 160 + 64)."""
+    cdef uint32_t w, sh
+    if at >= 160:
+        at -= 160
+    w = at >> 6
+    sh = at & 63
+    mask[w] |= bits << sh
+    if sh > 32 and w < 2:
+        mask[w + 1] |= bits >> (64 - sh)
+    if at > 128:
+        mask[0] |= bits >> (160 - at)
+        mask[2] &= 0xFFFFFFFFull
+
+
+cdef inline uint8_t player_graphics(Tia* t, int n) noexcept nogil:
+    return t.grp_old[n] if t.vdelp[n] else t.grp_new[n]
+
+
+cdef void build_player(VCS* m, int n) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    cdef uint64_t* mask = &m.mask[n][0]
+    cdef uint32_t g = player_graphics(t, n), mode = t.nusiz[n] & 7, pos = t.pos[n]
+    mask[0] = mask[1] = mask[2] = 0
+    if g == 0:
+        m.enabled &= ~(<uint32_t>1 << n)
+        return
+    m.enabled |= <uint32_t>1 << n
+    if not t.refp[n]:
+        g = REVERSE[g]                 # bit 0 = leftmost pixel
+    if mode == 5:
+        if not t.skip[n]:
+            put_bits(mask, DOUBLE[g], pos + 1)
+    elif mode == 7:
+        if not t.skip[n]:
+            put_bits(mask, QUAD[g], pos + 1)
+    else:
+        if not t.skip[n]:
+            put_bits(mask, g, pos)
+        if mode:
+            put_bits(mask, g, pos + COPIES[mode][1])
+            if COPIES[mode][3] == 3:
+                put_bits(mask, g, pos + COPIES[mode][2])
+
+
+cdef void build_missile(VCS* m, int n) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    cdef uint64_t* mask = &m.mask[M0 + n][0]
+    cdef uint32_t mode = t.nusiz[n] & 7, size = (t.nusiz[n] >> 4) & 3, pos = t.pos[M0 + n], bits
+    mask[0] = mask[1] = mask[2] = 0
+    if not t.enam[n] or t.resmp[n]:
+        m.enabled &= ~(<uint32_t>1 << (M0 + n))
+        return
+    m.enabled |= <uint32_t>1 << (M0 + n)
+    if n == 0 and t.m0mode:
+        if t.m0mode == 2:
+            return
+        size |= 1
+    bits = (1 << (1 << size)) - 1
+    put_bits(mask, bits, pos)
+    if COPIES[mode][3] > 1:
+        put_bits(mask, bits, pos + COPIES[mode][1])
+        if COPIES[mode][3] == 3:
+            put_bits(mask, bits, pos + COPIES[mode][2])
+
+
+cdef void build_ball(VCS* m) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    cdef uint64_t* mask = &m.mask[BL][0]
+    mask[0] = mask[1] = mask[2] = 0
+    if not (t.enabl_old if t.vdelbl else t.enabl_new):
+        m.enabled &= ~(<uint32_t>1 << BL)
+        return
+    m.enabled |= <uint32_t>1 << BL
+    put_bits(mask, (1 << (1 << ((t.ctrlpf >> 4) & 3))) - 1, t.pos[BL])
+
+
+cdef void build_playfield(VCS* m) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    cdef uint64_t* mask = &m.mask[PF][0]
+    cdef uint32_t pf = t.pf
+    cdef uint64_t a, b, c, lo, hi
+    if pf == 0:
+        mask[0] = mask[1] = mask[2] = 0
+        m.enabled &= ~(<uint32_t>1 << PF)
+        return
+    m.enabled |= <uint32_t>1 << PF
+    a = QUAD[pf & 15] & 0xFFFF                   # PF0 D4..D7
+    b = QUAD[REVERSE[(pf >> 4) & 0xFF]]          # PF1 D7..D0
+    c = QUAD[(pf >> 12) & 0xFF]                  # PF2 D0..D7
+    mask[0] = a | b << 16 | c << 48
+    lo = c >> 16                                 # the 80 pixels' top 16
+    if t.reflect:
+        # right half mirrored: PF2 D7..D0, PF1 D0..D7, PF0 D7..D4
+        c = QUAD[REVERSE[(pf >> 12) & 0xFF]]
+        b = QUAD[(pf >> 4) & 0xFF]
+        a = QUAD[REVERSE[(pf & 15) << 4] & 15] & 0xFFFF
+        mask[1] = lo | c << 16 | b << 48
+        mask[2] = b >> 16 | a << 16
+    else:
+        mask[1] = lo | a << 16 | b << 32
+        mask[2] = c
+
+
+cdef void build_masks(VCS* m) noexcept nogil:
+    cdef uint32_t d = m.dirty
+    if d & 1:
+        build_player(m, 0)
+    if d & 2:
+        build_player(m, 1)
+    if d & 4:
+        build_missile(m, 0)
+    if d & 8:
+        build_missile(m, 1)
+    if d & 16:
+        build_ball(m)
+    if d & 32:
+        build_playfield(m)
+    m.dirty = 0
+
+
+# ---------------------------------------------------------------------------------------- drawing
+
+cdef inline void store_block(uint8_t* row, int k, uint64_t v) noexcept nogil:
+    memcpy(row + 8 * k, &v, 8)
+
+
+cdef inline void blend_block(uint8_t* row, int k, uint64_t v, uint64_t keep) noexcept nogil:
+    cdef uint64_t old
+    memcpy(&old, row + 8 * k, 8)
+    v = (old & keep) | (v & ~keep)
+    memcpy(row + 8 * k, &v, 8)
+
+
+cdef void compose(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
+    """Pixels x0..x1-1 of a line whose objects are enabled: three disjoint layers of colour bits over
+    the background (tia.md 7.4)."""
+    cdef Tia* t = &m.s.tia
+    cdef uint64_t a[3]
+    cdef uint64_t b[3]
+    cdef uint64_t c[3]
+    cdef uint64_t pf[3]
+    cdef uint64_t any_ab = 0, any_c = 0
+    cdef uint64_t bg = <uint64_t>t.colu[3] * 0x0101010101010101ull
+    cdef uint64_t ca = bg ^ (<uint64_t>t.colu[0] * 0x0101010101010101ull)
+    cdef uint64_t cb = bg ^ (<uint64_t>t.colu[1] * 0x0101010101010101ull)
+    cdef uint64_t cc = bg ^ (<uint64_t>t.colu[2] * 0x0101010101010101ull)
+    cdef uint64_t v
+    cdef int w, k, k0 = x0 >> 3, k1 = (x1 - 1) >> 3
+    cdef uint32_t mode = t.ctrlpf & 6
+    cdef uint8_t* pa = <uint8_t*>&a[0]
+    cdef uint8_t* pb = <uint8_t*>&b[0]
+    cdef uint8_t* pc = <uint8_t*>&c[0]
+    if mode == 0:
+        for w in range(3):
+            a[w] = m.mask[P0][w] | m.mask[M0][w]
+            b[w] = (m.mask[P1][w] | m.mask[M1][w]) & ~a[w]
+            c[w] = (m.mask[PF][w] | m.mask[BL][w]) & ~(a[w] | b[w])
+            any_ab |= a[w] | b[w]
+            any_c |= c[w]
+    elif mode & 4 and not (mode & 2 and m.enabled == 32):
+        for w in range(3):
+            c[w] = m.mask[PF][w] | m.mask[BL][w]
+            a[w] = (m.mask[P0][w] | m.mask[M0][w]) & ~c[w]
+            b[w] = (m.mask[P1][w] | m.mask[M1][w]) & ~(a[w] | c[w])
+            any_ab |= a[w] | b[w]
+            any_c |= c[w]
+    else:
+        # score: the left playfield has COLUP0 and stands before P1, the right one COLUP1
+        for w in range(3):
+            pf[w] = m.mask[PF][w]
+            a[w] = m.mask[P0][w] | m.mask[M0][w] | (pf[w] & BELOW[80][w])
+            b[w] = (m.mask[P1][w] | m.mask[M1][w] | (pf[w] & ~BELOW[80][w])) & ~a[w]
+            c[w] = m.mask[BL][w] & ~(a[w] | b[w])
+            any_ab |= a[w] | b[w]
+            any_c |= c[w]
+    if any_ab == 0:
+        if any_c == 0:
+            memset(row + x0, t.colu[3], x1 - x0)
+            return
+        if x0 & 7:
+            v = bg ^ (EXPAND[pc[k0]] & cc)
+            if k0 == k1:
+                blend_block(row, k0, v, EXPAND[(0xFF >> (8 - (x0 & 7))) | ((0xFF << (x1 - 8 * k0)) & 0xFF)])
+                return
+            blend_block(row, k0, v, EXPAND[0xFF >> (8 - (x0 & 7))])
+            k0 += 1
+        if x1 & 7:
+            v = bg ^ (EXPAND[pc[k1]] & cc)
+            blend_block(row, k1, v, EXPAND[(0xFF << (x1 & 7)) & 0xFF])
+            k1 -= 1
+        for k in range(k0, k1 + 1):
+            store_block(row, k, bg ^ (EXPAND[pc[k]] & cc))
+        return
+    if x0 & 7:
+        v = bg ^ (EXPAND[pa[k0]] & ca) ^ (EXPAND[pb[k0]] & cb) ^ (EXPAND[pc[k0]] & cc)
+        if k0 == k1:
+            blend_block(row, k0, v, EXPAND[(0xFF >> (8 - (x0 & 7))) | ((0xFF << (x1 - 8 * k0)) & 0xFF)])
+            return
+        blend_block(row, k0, v, EXPAND[0xFF >> (8 - (x0 & 7))])
+        k0 += 1
+    if x1 & 7:
+        v = bg ^ (EXPAND[pa[k1]] & ca) ^ (EXPAND[pb[k1]] & cb) ^ (EXPAND[pc[k1]] & cc)
+        blend_block(row, k1, v, EXPAND[(0xFF << (x1 & 7)) & 0xFF])
+        k1 -= 1
+    for k in range(k0, k1 + 1):
+        store_block(row, k, bg ^ (EXPAND[pa[k]] & ca) ^ (EXPAND[pb[k]] & cb) ^ (EXPAND[pc[k]] & cc))
+
+
+cdef inline void collide(VCS* m, int x0, int x1) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    cdef uint32_t need = PAIRS[m.enabled] & ~<uint32_t>t.collisions
+    cdef int bit
+    cdef uint64_t* a
+    cdef uint64_t* b
+    cdef uint64_t r0, r1, r2
+    if need == 0:
+        return
+    r0 = BELOW[x1][0] & ~BELOW[x0][0]
+    r1 = BELOW[x1][1] & ~BELOW[x0][1]
+    r2 = BELOW[x1][2] & ~BELOW[x0][2]
+    while need:
+        bit = __builtin_ctz(need)
+        need &= need - 1
+        a = &m.mask[PAIR_A[bit]][0]
+        b = &m.mask[PAIR_B[bit]][0]
+        if (a[0] & b[0] & r0) | (a[1] & b[1] & r1) | (a[2] & b[2] & r2):
+            t.collisions |= 1 << bit
+
+
+cdef inline bint footprint(VCS* m, int obj, int g) noexcept nogil:
+    """Whether an object's shape (a player's even where its graphics are 0) touches pixels g..g+3."""
+    cdef uint64_t saved[3]
+    cdef bint hit
+    cdef Tia* t = &m.s.tia
+    cdef uint8_t keep
+    cdef uint32_t enabled = m.enabled
+    if obj > P1:
+        return ((m.mask[obj][g >> 6] >> (g & 63)) & 15) != 0
+    memcpy(saved, &m.mask[obj][0], 24)
+    if t.vdelp[obj]:
+        keep = t.grp_old[obj]
+        t.grp_old[obj] = 0xFF
+        build_player(m, obj)
+        t.grp_old[obj] = keep
+    else:
+        keep = t.grp_new[obj]
+        t.grp_new[obj] = 0xFF
+        build_player(m, obj)
+        t.grp_new[obj] = keep
+    hit = ((m.mask[obj][g >> 6] >> (g & 63)) & 15) != 0
+    memcpy(&m.mask[obj][0], saved, 24)
+    m.enabled = enabled
+    return hit
+
+
+cdef void spill(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
+    """The up to three bytes past a run that the references' renderer also writes (tia.md 7.6)."""
+    cdef Tia* t = &m.s.tia
+    cdef uint32_t s = m.enabled, rest
+    cdef int g = x1 & ~3, k
+    cdef uint8_t v
+    cdef bint on
+    if x1 & 3 == 0 or g < x0:
+        return
+    on = ((m.mask[PF][g >> 6] >> (g & 63)) & 1) != 0
+    rest = s & 31
+    if s == 32:
+        v = t.colu[3]
+        if on:
+            v = (t.colu[0] if g < 80 else t.colu[1]) if t.ctrlpf & 2 else t.colu[2]
+    elif s == 1 or s == 2 or s == 3 or s == 4 or s == 8 or s == 16 or s == 12 or s == 20 or s == 24 or s == 18:
+        for k in range(5):
+            if (rest >> k) & 1 and footprint(m, k, g):
+                return
+        v = t.colu[3]
+    elif (s == 33 or s == 34 or s == 48) and not t.ctrlpf & 2:
+        for k in range(5):
+            if (rest >> k) & 1 and footprint(m, k, g):
+                return
+        v = t.colu[2] if on else t.colu[3]
+    else:
+        return
+    memset(row + x1, v, g + 4 - x1)
+
+
+cdef inline void draw(VCS* m, int x0, int n) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    cdef uint8_t* row = m.cur.px + t.ptr - x0
+    if t.ptr + n > W * ROWS:
+        return
+    if m.tr != NULL:
+        trace_segment(m, x0, x0 + n)
+    if t.vblank & 2:
+        if m.draw:
+            memset(row + x0, 0, n)
+        return
+    if m.dirty:
+        build_masks(m)
+    if m.enabled & (m.enabled - 1):
+        collide(m, x0, x0 + n)
+    if m.draw:
+        if m.enabled == 0:
+            memset(row + x0, t.colu[3], n)
+        else:
+            compose(m, row, x0, x0 + n)
+        if m.exact:
+            spill(m, row, x0, x0 + n)
+
+
+cdef void end_of_line(VCS* m) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    if (t.ctrlpf & 1) != t.reflect:
+        t.reflect = t.ctrlpf & 1
+        m.dirty |= 32
+    if t.skip[0]:
+        t.skip[0] = 0
+        m.dirty |= 1
+    if t.skip[1]:
+        t.skip[1] = 0
+        m.dirty |= 2
+    if t.ark:
+        t.arkcnt = (t.arkcnt + 1) & 3
+        t.pos[M0] = (t.pos[M0] + 160 - (33 if t.arkcnt == 1 else 0 if t.arkcnt == 2 else 17 if t.arkcnt == 3 else 18)) % 160
+        t.m0mode = 1 if t.arkcnt == 1 else 2 if t.arkcnt == 2 else 0
+        m.dirty |= 4
+
+
+cdef void render_to(VCS* m, int32_t T) noexcept nogil:
+    """tia.md 5.2, 5.3; the caller has tested 5.1."""
+    cdef Tia* t = &m.s.tia
+    cdef int p, n, skip, q
+    cdef bint closed
+    if T > t.D1:
+        T = t.D1
+    while True:
+        p = 228 - t.E
+        if T > t.L + t.E:
+            n = t.E
+            t.E = 228
+            t.L += n
+            closed = True
+        else:
+            n = T - t.L
+            t.E -= n
+            t.L = T
+            closed = False
+        if p < 68:
+            skip = 68 - p
+            if skip > n:
+                skip = n
+            p += skip
+            n -= skip
+        q = t.ptr
+        if n > 0:
+            draw(m, p - 68, n)
+            t.ptr += n
+        if t.comb and p < 76:
+            if m.draw and q + 76 - p <= W * ROWS:
+                memset(m.cur.px + q, 0, 76 - p)
+            if m.tr != NULL and q + 76 - p <= W * ROWS:
+                memset(m.tr.winner + q, 255, 76 - p)
+            if n + p >= 76:
+                t.comb = 0
+        if closed:
+            end_of_line(m)
+        if t.L >= T:
+            return
+
+
+cdef inline void render(VCS* m, int32_t T) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    if T < m.pend:
+        T = m.pend
+    m.pend = NOTHING
+    if T < t.D0 or t.L >= t.D1 or t.L >= T:
+        return
+    render_to(m, T)
+
+
+# ------------------------------------------------------------------------------- register access
+
+cdef inline int32_t horizontal(VCS* m, uint32_t k) noexcept nogil:
+    """Horizontal clock (0..227) of a clock relative to the frame start."""
+    return <int32_t>(k % 228)
+
+
+cdef void strobe_player(VCS* m, int n, int32_t K, int h) noexcept nogil:
+    """RESP0/1 (tia.md 8.1 to 8.5)."""
+    cdef Tia* t = &m.s.tia
+    cdef int new = 3 if h < 68 else (h - 63) % 160
+    cdef int delta = (new - <int>t.pos[n] + 160) % 160
+    cdef int mode = t.nusiz[n] & 7, k, o
+    cdef int where = 0
+    for k in range(COPIES[mode][3]):
+        o = COPIES[mode][k]
+        if o <= delta < o + 4:
+            where = 1
+        elif o + 4 <= delta < o + 4 + PLAYER_WIDTH[mode]:
+            where = 2
+    if where == 2:
+        if m.tr != NULL:
+            m.tr.n_tia -= 1            # drawn before this strobe's effect
+        render(m, K + 11)
+        if m.tr != NULL:
+            m.tr.n_tia += 1
+    t.pos[n] = <uint8_t>new
+    t.skip[n] = 0 if where == 1 else 1
+    m.dirty |= <uint32_t>1 << n
+
+
+cdef inline int strobe_place(int h) noexcept nogil:
+    return 2 if h < 68 else (h - 64) % 160
+
+
+cdef void hmove(VCS* m, int32_t K, int h) noexcept nogil:
+    """tia.md 9.1."""
+    cdef Tia* t = &m.s.tia
+    cdef int c = h / 3, i, p
+    if m.hmove_blanks and (c <= 20 or c == 75):
+        t.comb = 1
+    for i in range(5):
+        p = <int>t.pos[i] + MOTION[c][t.hm[i]]
+        if p < 0:
+            p += 160
+        elif p >= 160:
+            p -= 160
+        t.pos[i] = <uint8_t>p
+    t.skip[0] = 0
+    t.skip[1] = 0
+    t.m0mode = 0
+    t.hk = K
+    t.ark = 0
+    m.dirty |= 31
+
+
+cdef inline bint changes(Tia* t, uint32_t a, uint32_t v) noexcept nogil:
+    """False where a store of v to register a certainly leaves the machine as it is, but for time."""
+    if a == 0x01:
+        return t.vblank != v
+    if a <= 0x03 or a >= 0x2D or a == 0x2B:
+        return False
+    if 0x15 <= a <= 0x1A:
+        return False
+    if a <= 0x05:
+        return t.nusiz[a - 4] != v or t.skip[a - 4] or (a == 4 and t.m0mode)
+    if a <= 0x09:
+        return t.colu[a - 6] & 0xFE != v & 0xFE
+    if a <= 0x0C:
+        return True if a == 0x0A else t.refp[a - 0x0B] != (v >> 3) & 1
+    if a == 0x0D:
+        return t.pf & 15 != v >> 4
+    if a == 0x0E:
+        return (t.pf >> 4) & 0xFF != v
+    if a == 0x0F:
+        return t.pf >> 12 != v
+    if a == 0x1B:
+        return t.grp_new[0] != v or t.grp_old[1] != t.grp_new[1]
+    if a == 0x1C:
+        return t.grp_new[1] != v or t.grp_old[0] != t.grp_new[0] or t.enabl_old != t.enabl_new
+    if a == 0x1D or a == 0x1E:
+        return t.enam[a - 0x1D] != (v >> 1) & 1
+    if a == 0x1F:
+        return t.enabl_new != (v >> 1) & 1
+    if 0x20 <= a <= 0x24:
+        # a motion register shows only at the next HMOVE; but HMM0 may start the Cosmic Ark effect
+        return a == 0x22 and t.hm[2] == 7 and v >> 4 == 6
+    if a == 0x25 or a == 0x26:
+        return t.vdelp[a - 0x25] != v & 1
+    if a == 0x27:
+        return t.vdelbl != v & 1
+    return True
+
+
+cdef void tia_write(VCS* m, uint32_t addr, int value) noexcept nogil:
+    """A store at the current cycle (tia.md 6)."""
+    cdef Tia* t = &m.s.tia
+    cdef uint32_t a = addr & 0x3F, v = <uint32_t>value & 0xFF, n
+    cdef int32_t K = <int32_t>(3 * m.s.cycles), d = DELAY[a], T
+    cdef uint32_t k = <uint32_t>(K - t.F)
+    cdef int h
+    if a - 0x0D <= 2:
+        d = PF_DELAY[(k / 3) & 3]
+    T = K + d
+    if T >= t.D0 and t.L < t.D1:
+        if m.exact or changes(t, a, v):
+            render(m, T)
+        elif T > m.pend and T > t.L:
+            m.pend = T
+    if <int32_t>k >= m.cut:
+        m.s.stop = 1
+    if m.tr != NULL:
+        trace_tia(m, a, v, k)
+    t.regs[a] = <uint8_t>v
+    if a == 0x00:
+        t.vsync = <uint8_t>v
+        if v & 2:
+            t.vf = K + 228
+        elif K >= t.vf:
+            t.vf = NEVER
+            m.s.stop = 1
+    elif a == 0x01:
+        if (t.vblank ^ v) & 0x80:
+            if v & 0x80:
+                t.dump = 1
+            else:
+                t.dump = 0
+                t.dc = <int32_t>m.s.cycles
+        t.vblank = <uint8_t>v
+    elif a == 0x02:
+        if not m.after_write:
+            n = 76 - (k / 3) % 76
+            if n < 76:
+                m.s.cycles += n
+    elif a == 0x03:
+        pass
+    elif a <= 0x05:
+        n = a - 4
+        if t.nusiz[n] != v or t.skip[n] or t.m0mode:
+            t.nusiz[n] = <uint8_t>v
+            t.skip[n] = 0
+            if n == 0:
+                t.m0mode = 0
+            m.dirty |= <uint32_t>5 << n
+    elif a <= 0x09:
+        v &= 0xFE
+        if m.pal and t.lastlines & 1:
+            v |= 1
+        t.colu[a - 6] = <uint8_t>v
+    elif a == 0x0A:
+        if (t.ctrlpf ^ v) & 0x30:
+            m.dirty |= 16
+        t.ctrlpf = <uint8_t>v
+        if t.reflect != v & 1 and horizontal(m, k) < 147:
+            t.reflect = v & 1
+            m.dirty |= 32
+    elif a <= 0x0C:
+        n = a - 0x0B
+        v = (v >> 3) & 1
+        if t.refp[n] != v:
+            t.refp[n] = <uint8_t>v
+            m.dirty |= <uint32_t>1 << n
+    elif a <= 0x0F:
+        if a == 0x0D:
+            v = (t.pf & 0xFFFF0) | (v >> 4)
+        elif a == 0x0E:
+            v = (t.pf & 0xFF00F) | (v << 4)
+        else:
+            v = (t.pf & 0x00FFF) | (v << 12)
+        if t.pf != v:
+            t.pf = v
+            m.dirty |= 32
+    elif a <= 0x11:
+        strobe_player(m, a - 0x10, K, horizontal(m, k))
+    elif a == 0x12:
+        h = horizontal(m, k)
+        t.pos[M0] = <uint8_t>(8 if K - t.hk == 60 and h == 69 else strobe_place(h))
+        t.m0mode = 0
+        m.dirty |= 4
+    elif a == 0x13:
+        h = horizontal(m, k)
+        t.pos[M1] = <uint8_t>(3 if K - t.hk == 9 and h == 18 else strobe_place(h))
+        m.dirty |= 8
+    elif a == 0x14:
+        h = horizontal(m, k)
+        d = K - t.hk
+        if d == 54 and (h == 60 or h == 69):
+            t.pos[BL] = 10
+        elif d == 9 and h == 18:
+            t.pos[BL] = 3
+        elif d == 21 and h == 30:
+            t.pos[BL] = 6
+        elif d == 18 and h == 27:
+            t.pos[BL] = 5
+        else:
+            t.pos[BL] = <uint8_t>strobe_place(h)
+        m.dirty |= 16
+    elif a <= 0x1A:
+        pass                                     # sound
+    elif a == 0x1B:
+        if t.grp_new[0] != v:
+            t.grp_new[0] = <uint8_t>v
+            m.dirty |= 1
+        if t.grp_old[1] != t.grp_new[1]:
+            t.grp_old[1] = t.grp_new[1]
+            m.dirty |= 2
+    elif a == 0x1C:
+        if t.grp_new[1] != v:
+            t.grp_new[1] = <uint8_t>v
+            m.dirty |= 2
+        if t.grp_old[0] != t.grp_new[0]:
+            t.grp_old[0] = t.grp_new[0]
+            m.dirty |= 1
+        if t.enabl_old != t.enabl_new:
+            t.enabl_old = t.enabl_new
+            m.dirty |= 16
+    elif a <= 0x1E:
+        n = a - 0x1D
+        v = (v >> 1) & 1
+        if t.enam[n] != v:
+            t.enam[n] = <uint8_t>v
+            m.dirty |= <uint32_t>4 << n
+    elif a == 0x1F:
+        v = (v >> 1) & 1
+        if t.enabl_new != v:
+            t.enabl_new = <uint8_t>v
+            m.dirty |= 16
+    elif a <= 0x24:
+        if a == 0x22 and K == t.hk + 63 and t.hm[2] == 7 and v >> 4 == 6:
+            t.ark = 1
+            t.arkcnt = 0
+        t.hm[a - 0x20] = <uint8_t>(v >> 4)
+    elif a <= 0x26:
+        n = a - 0x25
+        if t.vdelp[n] != v & 1:
+            t.vdelp[n] = v & 1
+            m.dirty |= <uint32_t>1 << n
+    elif a == 0x27:
+        if t.vdelbl != v & 1:
+            t.vdelbl = v & 1
+            m.dirty |= 16
+    elif a <= 0x29:
+        n = a - 0x28
+        if t.resmp[n] and not v & 2:
+            h = t.nusiz[n] & 7
+            t.pos[M0 + n] = <uint8_t>((t.pos[n] + (8 if h == 5 else 16 if h == 7 else 4)) % 160)
+            if n == 0:
+                t.m0mode = 0
+        t.resmp[n] = (v >> 1) & 1
+        m.dirty |= <uint32_t>4 << n
+    elif a == 0x2A:
+        hmove(m, K, horizontal(m, k))
+    elif a == 0x2B:
+        memset(t.hm, 0, 5)
+    elif a == 0x2C:
+        t.collisions = 0
+
+
+cdef bint pin_charged(VCS* m, int32_t r) noexcept nogil:
+    """Paddle capacitor (tia.md 12.3): the sum and the comparison are unsigned 32 bit."""
+    cdef Tia* t = &m.s.tia
+    cdef uint32_t need
+    if r == 0:
+        return True
+    if r == NEVER or t.dump:
+        return False
+    need = <uint32_t>(((1.6 * r) * 0.01e-6) * 1.19e6)
+    return m.s.cycles > <uint32_t>t.dc + need
+
+
+cdef int tia_read(VCS* m, uint32_t addr) noexcept nogil:
+    """A load at the current cycle; m.s.latch holds the byte that was on the bus before (tia.md 12)."""
+    cdef Tia* t = &m.s.tia
+    cdef uint32_t a = addr & 15, noise = m.s.latch & 0x3F, c
+    render(m, <int32_t>(3 * m.s.cycles))
+    c = t.collisions
+    if a < 8:
+        if a < 7:
+            c >>= 2 * a
+            if a == 6:
+                return ((c & 1) << 7) | noise
+            return ((c & 1) << 7) | ((c & 2) << 5) | noise
+        return ((c >> 13) & 1) << 7 | ((c >> 14) & 1) << 6 | noise
+    if a < 12:
+        return (0x80 if pin_charged(m, m.s.resist[a - 8]) else 0) | noise
+    if a < 14:
+        return m.s.inpt45[a - 12] | noise
+    return noise

@@ -20,7 +20,8 @@ def write(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> 
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as why:
-        raise VcsError(f"{target} cannot be written ({why.strerror}): choose a folder you may write to") from None
+        raise VcsError(f"{target} cannot be written ({why.strerror}): choose a folder you may write "
+                       "to") from None
     try:
         with os.fdopen(handle, "wb") as file:
             fill(file)

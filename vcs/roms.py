@@ -1,8 +1,9 @@
 """Finding, checking and describing cartridge images.
 
-A cartridge is named by a path, by its bytes, or by a game name such as `"space_invaders"`. Names are looked up
-among our own cartridges (`vcs/carts/`), in the folders of `$VCS_ROM_PATH`, and in the wheel of ale-py, which ships
-the images of its games. ale-py is only located on disk, never imported: its compiled module would cost a second.
+A cartridge is named by a path, by its bytes, or by a game name such as `"space_invaders"`. Names are looked
+up among our own cartridges (`vcs/carts/`), in the folders of `$VCS_ROM_PATH`, and in the wheel of ale-py,
+which ships the images of its games. ale-py is only located on disk, never imported: its compiled module would
+cost a second.
 """
 from __future__ import annotations
 
@@ -28,10 +29,11 @@ from vcs.errors import VcsError
 SMALLEST = 64
 LARGEST = 512 * 1024
 SUFFIXES = (".bin", ".a26", ".rom", ".gz", ".zip")
-# Lengths that some mapper accepts (cartridges.md 2 and 6); besides, 3F and 3E take any multiple of 2 KiB and a
-# Supercharger image is a multiple of 8448 bytes.
+# Lengths that some mapper accepts (cartridges.md 2 and 6); besides, 3F and 3E take any multiple of 2 KiB and
+# a Supercharger image is a multiple of 8448 bytes.
 _DPC_SIZES = (10240, 10495, 10496)
-_SIZES = "2, 4, 8, 16, 32 or 64 KiB (or another multiple of 2 KiB, a DPC's 10240, 10495 or 10496, or n x 8448 bytes)"
+_SIZES = ("2, 4, 8, 16, 32 or 64 KiB (or another multiple of 2 KiB, a DPC's 10240, 10495 or 10496, "
+          "or n x 8448 bytes)")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Rom:
     data: the image, uncompressed; 64 to 524288 bytes.
     md5, sha256: of `data`, lower-case hexadecimal.
     path: the file it came from, or None for bytes.
-    game: name of the game whose score and lives are known, or None (environment.md 1.1: the image decides, then
+    game: name of the game whose score and lives are known, or None (environment.md 1.1: the image decides,
+    then
         the file name).
     """
 
@@ -82,7 +85,8 @@ class Properties:
 
 
 def _key(name: str) -> str:
-    """Names are compared without case and separators: SpaceInvaders, space-invaders and space_invaders agree."""
+    """Names are compared without case and separators: SpaceInvaders, space-invaders and space_invaders
+    agree."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -157,11 +161,13 @@ def _read(path: Path) -> bytes:
                         return _bounded(member)
             return _bounded(file)
     except FileNotFoundError:
-        raise VcsError(f"there is no file {path}: give the path of a cartridge image, or a game name") from None
+        raise VcsError(f"there is no file {path}: give the path of a cartridge image, or a game "
+                       "name") from None
     except IsADirectoryError:
         raise VcsError(f"{path} is a folder: give the path of one cartridge image in it") from None
     except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as why:
-        raise VcsError(f"{path} is a damaged or unreadable archive ({why}): unpack it, or fetch it again") from None
+        raise VcsError(f"{path} is a damaged or unreadable archive ({why}): unpack it, or fetch it "
+                       "again") from None
     except OSError as why:
         reason = why.strerror or str(why)
         raise VcsError(f"{path} cannot be read ({reason}): give a readable cartridge image") from None
@@ -174,16 +180,20 @@ def _check(data: bytes, what: str) -> None:
     if size < SMALLEST:
         raise VcsError(f"{what} holds only {size} bytes, too few for a cartridge: an image holds {_SIZES}")
     if size > LARGEST:
-        raise VcsError(f"{what} is larger than 512 KiB, the most a cartridge can hold: an image holds {_SIZES}")
+        raise VcsError(f"{what} is larger than 512 KiB, the most a cartridge can hold: an image holds "
+                       f"{_SIZES}")
     if size % 2048 and size % 8448 and size not in _DPC_SIZES:
-        raise VcsError(f"{what} holds {size} bytes, a length that no cartridge type has: an image holds {_SIZES}")
+        raise VcsError(f"{what} holds {size} bytes, a length that no cartridge type has: an image holds "
+                       f"{_SIZES}")
 
 
 def find(rom: str | os.PathLike[str] | bytes | bytearray | memoryview | Rom) -> Rom:
     """The cartridge that `rom` names.
 
-    rom: a path to an image (plain, gzip, or a zip holding one image), the image's bytes, or a game name. A text is
-        taken as a path if it holds a path separator, ends in .bin, .a26, .rom, .gz or .zip, or if such a file exists.
+    rom: a path to an image (plain, gzip, or a zip holding one image), the image's bytes, or a game name. A
+    text is
+        taken as a path if it holds a path separator, ends in .bin, .a26, .rom, .gz or .zip, or if such a file
+        exists.
 
     Raises VcsError if there is no such file or name, or if the content cannot be a cartridge.
     """

@@ -13,7 +13,8 @@ from vcs.files import write_bytes, write_text
 
 
 def run(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m vcs.asm", description="Assemble or disassemble a cartridge.")
+    parser = argparse.ArgumentParser(prog="python -m vcs.asm",
+                                     description="Assemble or disassemble a cartridge.")
     parser.add_argument("file", help="source to assemble; with -d the image or the game name to disassemble")
     parser.add_argument("-o", "--out", help="file for the image (default: the source's name with .bin)")
     parser.add_argument("-l", "--listing", help="file for a listing: addresses and bytes beside the source")

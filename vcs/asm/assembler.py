@@ -1,4 +1,5 @@
-"""Two passes over the source: the first fixes every length, so that labels get their values; the second emits."""
+"""Two passes over the source: the first fixes every length, so that labels get their values; the second
+emits."""
 from __future__ import annotations
 
 import re
@@ -176,7 +177,8 @@ class _Assembler:
         self.final = True
         self.one_pass()
         if not self.memory:
-            raise VcsError(f"{self.name}: the source emits no byte: begin with `org $F000` and write instructions")
+            raise VcsError(f"{self.name}: the source emits no byte: begin with `org $F000` and write "
+                           "instructions")
         origin, end = min(self.memory), max(self.memory) + 1
         data = bytes(self.memory.get(a, 0) for a in range(origin, end))
         return Program(data, origin, dict(self.symbols), self.listing)
@@ -186,8 +188,10 @@ class _Assembler:
         self.memory: dict[int, int] = {}
         self.listing: list[ListingLine] = []
         self.defined: dict[str, int] = {}
-        for self.number, text in enumerate(self.source, 1):
-            start, self.out = self.pc, bytearray()
+        for number, text in enumerate(self.source, 1):
+            self.number = number
+            start = self.here = self.pc
+            self.out = bytearray()
             try:
                 stop = self.line(_strip(text))
                 for i, byte in enumerate(self.out):
@@ -254,7 +258,7 @@ class _Assembler:
 
     def lookup(self, name: str) -> int:
         if name == "*":
-            return self.pc
+            return self.here
         full = self.scope + name if name.startswith(".") else name
         if full in self.symbols:
             return self.symbols[full]
@@ -338,7 +342,8 @@ class _Assembler:
         name, _, width = head.partition(".")
         name = name.upper()
         if name not in MNEMONICS:
-            raise ValueError(f"{head!r} is neither an instruction nor a directive (a label starts in column 1)")
+            raise ValueError(f"{head!r} is neither an instruction nor a directive (a label starts in column "
+                             "1)")
         modes, expression = self.operand(name, rest, width)
         for mode in modes:
             if (name, mode) in ENCODING:
@@ -350,7 +355,8 @@ class _Assembler:
             target = self.later(expression)
             distance = 0 if target is None else target - self.pc - 2
             if not -128 <= distance <= 127 and self.final:
-                raise ValueError(f"the branch to ${target:04X} is {distance} bytes away, out of range -128 to 127")
+                raise ValueError(f"the branch to ${target:04X} is {distance} bytes away, out of range -128 "
+                                 "to 127")
             self.emit(bytes((opcode.code, distance & 0xFF)))
         else:
             size = OPERAND[mode]

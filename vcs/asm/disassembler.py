@@ -83,25 +83,29 @@ def disassemble(data: bytes, origin: int | None = None, entries: Iterable[int] |
 
     data: up to 65536 bytes that are contiguous in the address space: a 2K or 4K cartridge or one bank.
     origin: address of the first byte; by default such that the image ends at $FFFF.
-    entries: addresses where code starts; by default the reset and BRK vectors at the end of the image. What the
+    entries: addresses where code starts; by default the reset and BRK vectors at the end of the image. What
+    the
         flow of control reaches from there (branches, JMP, JSR) is shown as instructions, all else as `.byte`.
     """
     if not 0 < len(data) <= 0x10000:
-        raise VcsError(f"{len(data)} bytes cannot be disassembled at once: give 1 to 65536, for instance one bank")
+        raise VcsError(f"{len(data)} bytes cannot be disassembled at once: give 1 to 65536, for instance one "
+                       "bank")
     origin = 0x10000 - len(data) if origin is None else origin
     if not 0 <= origin <= 0x10000 - len(data):
         raise VcsError(f"origin {origin:#x} is out of range: {len(data)} bytes must end at $FFFF or before")
     size = len(data)
 
     def offset(address: int) -> int | None:
-        """Where an address of the cartridge window is in the image; the window repeats in the address space."""
+        """Where an address of the cartridge window is in the image; the window repeats in the address
+        space."""
         if address & 0x1000 == 0 and origin & 0x1000:
             return None
         within = (address - origin) % (size if size <= 0x1000 else 0x10000)
         return within if within < size else None
 
     if entries is None:
-        entries = [data[size - 4] | data[size - 3] << 8, data[size - 2] | data[size - 1] << 8] if size >= 4 else []
+        vectors = data[-4:] if size >= 4 else b""
+        entries = [vectors[i] | vectors[i + 1] << 8 for i in range(0, len(vectors), 2)]
     todo = [o for o in map(offset, entries) if o is not None]
     starts: dict[int, Opcode] = {}
     taken = bytearray(size)
@@ -130,7 +134,8 @@ def disassemble(data: bytes, origin: int | None = None, entries: Iterable[int] |
         opcode = starts.get(at)
         length = opcode.length if opcode else 1
         chunk = bytes(data[at:at + length])
-        text = format_instruction(*(*chunk, 0, 0)[:3], origin + at) if opcode else f".byte ${chunk[0]:02X}"
+        b0, b1, b2 = (*chunk, 0, 0)[:3]
+        text = format_instruction(b0, b1, b2, origin + at) if opcode else f".byte ${b0:02X}"
         lines.append(Line(at, origin + at, chunk, text, opcode is not None))
         at += length
     return lines

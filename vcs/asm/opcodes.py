@@ -38,9 +38,10 @@ class Opcode:
         return self.mnemonic in _STORES
 
 
-OPCODES: tuple[Opcode, ...] = tuple(sorted(
-    (Opcode(int(row["opcode"], 16), row["mnemonic"], row["mode"], int(row["cycles"]), row["documented"] == "yes")
-     for row in load_csv("opcodes.csv")), key=lambda op: op.code))
+OPCODES: tuple[Opcode, ...] = tuple(
+    Opcode(int(row["opcode"], 16), row["mnemonic"], row["mode"], int(row["cycles"]),
+           row["documented"] == "yes")
+    for row in sorted(load_csv("opcodes.csv"), key=lambda row: int(row["opcode"], 16)))
 
 # (mnemonic, mode) -> the opcode an assembler picks: the published one, else the one with the lowest number
 ENCODING: dict[tuple[str, str], Opcode] = {}

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from conformance import golden, report, workers
 from conformance.cases import Case, Outcome, fingerprint
+from vcs import files
 from vcs.errors import VcsError
 
 CORE_GAMES = ["breakout", "ms_pacman", "pong", "qbert", "seaquest", "space_invaders"]
@@ -95,8 +96,8 @@ def _run(
     report.show(command, outcomes, console)
     if path is not None:
         text = json.dumps(report.to_json(command, outcomes, complete=complete, stamp=stamp), indent=1)
-        report.write_atomic(path, text + "\n")
-        report.write_atomic(path.with_suffix(".xml"), report.to_junit(command, outcomes))
+        files.write_text(path, text + "\n")
+        files.write_text(path.with_suffix(".xml"), report.to_junit(command, outcomes))
         if complete and journal is not None:
             journal.unlink(missing_ok=True)
     if not complete:
@@ -331,7 +332,7 @@ def document(
             text = head + start + report.markdown(json.loads(path.read_text())) + end + rest.partition(end)[2]
     except (OSError, json.JSONDecodeError) as e:
         raise VcsError(f"cannot read a report ({e}): give JSON files written with --report") from None
-    report.write_atomic(into, text)
+    files.write_text(into, text)
     console.print(f"{into}: {len(reports)} tables")
 
 

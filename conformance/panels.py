@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
+from vcs import files
 from vcs.data import load_json
 
 Indices = npt.NDArray[np.uint8]
@@ -49,10 +49,7 @@ def panel(
 
 
 def save_png(image: Image.Image, path: pathlib.Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    image.save(temporary, format="PNG")
-    os.replace(temporary, path)
+    files.write(path, lambda f: image.save(f, format="PNG"))
 
 
 class Video:

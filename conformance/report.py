@@ -6,8 +6,6 @@ import collections
 import datetime
 import importlib.metadata
 import json
-import os
-import pathlib
 import platform
 import sys
 import xml.etree.ElementTree as ET
@@ -17,14 +15,6 @@ from rich.console import Console
 from rich.table import Table
 
 from conformance.cases import DIFFERENT, EQUAL, ERROR, SKIPPED, Outcome
-
-
-def write_atomic(path: pathlib.Path, text: str) -> None:
-    """Write text to ``path`` so that a reader sees the old file or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
 
 
 def versions() -> dict[str, str]:

@@ -18,6 +18,7 @@ from conformance import locate, panels
 from conformance.cases import DIFFERENT, EQUAL, Case, Outcome
 from vcs.data import load_csv
 from vcs.errors import VcsError
+from vcs.machine import palette
 
 
 def supported_games() -> list[str]:
@@ -67,8 +68,8 @@ class _Pair:
         if p.get("mode") is not None:
             self.ale.setMode(p["mode"])
             self.ale.setDifficulty(p["difficulty"])
-            self.ours.set_mode(p["mode"])
-            self.ours.set_difficulty(p["difficulty"])
+            self.ours.mode = p["mode"]
+            self.ours.difficulty = p["difficulty"]
             self.reset()
 
     def reset(self) -> None:
@@ -108,7 +109,7 @@ def run(case: Case) -> Outcome:
     if wrong:
         return _report(case, counts, pair, wrong, 0, None, None, 0.0, 0.0)
     video = panels.Video(pathlib.Path(p["out"]) / f"{case.game}.mp4") if p.get("video") else None
-    colours = panels.palette(pair.ours.palette)
+    colours = palette(pair.ours.pal)
     try:
         for i, action in enumerate(actions.tolist()):
             if pair.ale.game_over():
@@ -182,14 +183,12 @@ def _report(
         )
     if "screen" in wrong and our_screen.shape == pair.screen.shape:
         if trace is not None:
-            detail["screen"] = locate.pixel(trace, our_screen, pair.screen, m.y_start)
+            detail["screen"] = locate.pixel(trace, our_screen, pair.screen, locate.y_start(m))
         if case.params.get("out"):
             name = f"{case.game}_seed{case.params['seed']}_frame{frame}"
             if case.params.get("mode") is not None:
                 name += f"_mode{case.params['mode']}_difficulty{case.params['difficulty']}"
             path = pathlib.Path(case.params["out"]) / f"{name}.png"
-            panels.save_png(
-                panels.panel(our_screen, pair.screen, panels.palette(m.palette), ("ours", "ale-py")), path
-            )
+            panels.save_png(panels.panel(our_screen, pair.screen, palette(m.pal), ("ours", "ale-py")), path)
             detail["panel"] = str(path)
     return Outcome(case, DIFFERENT, counts, message=f"{', '.join(wrong)} {when}", difference=detail)

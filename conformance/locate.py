@@ -38,7 +38,7 @@ def instruction(trace: Any, i: int) -> dict[str, Any]:
 def clock(trace: Any, i: int) -> dict[str, int]:
     """Scanline and colour clock within it at which instruction ``i`` of the trace starts."""
     r = trace.instr[i]
-    start = int(trace.frames[int(r["frame"]) - int(trace.instr[0]["frame"])]["start_clock"])
+    start = int(trace.frames[int(r["frame"])]["start_clock"])
     line, h = divmod(3 * int(r["cycles"]) - start, CLOCKS_PER_LINE)
     return {"scanline": line, "colour_clock": h}
 
@@ -103,3 +103,9 @@ def memory(trace: Any, ours: npt.NDArray[np.uint8], theirs: npt.NDArray[np.uint8
     else:
         found["first_written_by"] = "no instruction of this frame wrote these cells"
     return found
+
+
+def y_start(m: Any) -> int:
+    """Scanline of the screen's first row."""
+    tia = m.tia()
+    return int(tia["D0"] - tia["F"]) // CLOCKS_PER_LINE

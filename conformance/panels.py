@@ -11,18 +11,11 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from vcs import files
-from vcs.data import load_json
 
 Indices = npt.NDArray[np.uint8]
 
 # A pixel of the 2600 is about twice as wide as high.
 SCALE_X, SCALE_Y, GAP, TITLE = 4, 2, 8, 16
-
-
-def palette(name: str) -> npt.NDArray[np.uint8]:
-    """uint8[256, 3]: RGB of every screen index; ``name`` is NTSC, PAL or SECAM."""
-    values = [int(v, 16) for v in load_json("palettes.json")[name]]
-    return np.array([[v >> 16, v >> 8 & 255, v & 255] for v in values], np.uint8)
 
 
 def _grow(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

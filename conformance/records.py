@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import vcs
-from conformance import golden
+from conformance import golden, locate
 from conformance.cases import DIFFERENT, EQUAL, SKIPPED, Case, Outcome
 from vcs.asm import format_instruction
 
@@ -82,9 +82,14 @@ def run_frames(case: Case) -> Outcome:
     return Outcome(case, EQUAL, counts)
 
 
-def _state(m: Any) -> tuple[int, ...]:
+def _registers(m: Any) -> tuple[int, ...]:
     r = m.registers
-    return (r.PC, r.A, r.X, r.Y, r.SP, r.P, m.cycles)
+    return (r.PC, r.A, r.X, r.Y, r.SP, r.P)
+
+
+def legal(m: Any, action: Any) -> int:
+    """What the environment makes of an action (environment.md 5.2): single steps bypass it."""
+    return int(action) if int(action) in m.rules.legal_actions else 0
 
 
 def run_instructions(case: Case) -> Outcome:
@@ -143,33 +148,27 @@ def _difference(
 
 def _single_steps(m: Any, record: golden.Instructions, case: Case, counts: dict[str, int]) -> Outcome | None:
     frame = record.start_frame
-    m.begin_frame(int(record.actions[frame]))
+    m.set_inputs(legal(m, record.actions[frame]))
+    starting = not m.tia()["inprogress"]
     history: list[str] = []
     for i in range(len(record.pc)):
-        ours = _state(m)
+        # the counter is rebased with the first instruction of a frame, the record shows it rebased before
+        ours = (*_registers(m), 0 if starting else m.cycles)
         theirs = (int(record.pc[i]), *record.regs[i].tolist(), int(record.cycles[i]))
         if ours != theirs or zlib.crc32(m.ram.tobytes()) != record.ram_crc32[i]:
-            start = m.frame_start_clock
-            line, h = divmod(3 * m.cycles - start, 228)
-            return _difference(
-                case,
-                counts,
-                record,
-                i,
-                ours,
-                "single steps",
-                frame,
-                {"scanline": line, "colour_clock": h, "ram": m.ram.tobytes().hex(), "before": history[-8:]},
-            )
+            line, h = divmod(3 * m.cycles - m.tia()["F"], locate.CLOCKS_PER_LINE)
+            extra = {"scanline": line, "colour_clock": h, "ram": m.ram.tobytes().hex(), "before": history}
+            return _difference(case, counts, record, i, ours, "single steps", frame, extra)
         pc = ours[0]
-        history.append(f"${pc:04X} " + format_instruction(*(m.peek(pc + k & 0xFFFF) for k in range(3)), pc))
-        del history[:-8]
-        if m.step_instruction():  # the frame has ended
+        code = (m.peek(pc + k & 0xFFFF) for k in range(3))
+        history = [*history[-7:], f"${pc:04X} {format_instruction(*code, pc)}"]
+        starting = m.step_instruction()
+        counts["instructions"] = i + 1
+        if starting:
             frame += 1
             if frame >= len(record.actions):
                 break
-            m.begin_frame(int(record.actions[frame]))
-        counts["instructions"] = i + 1
+            m.set_inputs(legal(m, record.actions[frame]))
     return None
 
 

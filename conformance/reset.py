@@ -22,14 +22,14 @@ def games() -> list[str]:
 def _state(m: Any, wanted: dict[str, Any]) -> dict[str, Any]:
     """Our state under the vector's names, for the names that the vector has."""
     r = m.registers
-    timer = m.timer
+    timer = m.riot()
     everything = {
         "ram": m.ram.tobytes().hex(),
         "ram_sha256": hashlib.sha256(m.ram.tobytes()).hexdigest(),
         "screen_sha256": hashlib.sha256(m.screen.tobytes()).hexdigest(),
         "cpu_A_X_Y_SP_P_PC": [r.A, r.X, r.Y, r.SP, r.P, r.PC],
         "cycles_in_frame": m.cycles,
-        "timer": {"value": timer.value, "shift": timer.shift, "set_cycle": timer.set_cycle},
+        "timer": {"value": timer["n"], "shift": timer["shift"], "set_cycle": timer["set"]},
         "lives": m.lives,
     }
     unknown = set(wanted) - set(everything)

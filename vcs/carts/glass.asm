@@ -95,7 +95,7 @@ main    lda #2
         sta WSYNC
         lda #0
         sta VSYNC
-        lda #43                 ; 43 * 64 cycles: the blank lines above the picture
+        lda #44                 ; reads 0 after 43 * 64 cycles, in the last of the 37 blank lines
         sta TIM64T
 
         inc frame
@@ -234,7 +234,7 @@ main    lda #2
         txs
         lda #2
         sta VBLANK
-        lda #35
+        lda #36                 ; likewise, in the last of the 30 lines of overscan
         sta TIM64T
         lda #0
         sta PF0
@@ -252,6 +252,7 @@ main    lda #2
         sta CXCLR
 .over   lda INTIM
         bne .over
+        sta WSYNC
         lda SWCHB
         lsr                     ; bit 0 is the RESET switch, 0 when pressed
         bcc .again

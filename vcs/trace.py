@@ -11,6 +11,7 @@ import io
 import os
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,27 +23,30 @@ from vcs.errors import VcsError
 
 VERSION: Final = 1
 
-# Columns of the row arrays, packed, little endian (docs/design.md, "The trace").
+# Columns of the row arrays: the packed structs of vcs/_hard/state.pxd, little endian (docs/design.md, "The
+# trace"). The order is the C structs': the machine's buffers are taken as they are.
 INSTR: Final = np.dtype([
-    ("pc", "<u2"), ("opcode", "u1"), ("b1", "u1"), ("b2", "u1"), ("a", "u1"), ("x", "u1"), ("y", "u1"),
-    ("sp", "u1"), ("p", "u1"), ("cycles", "<i4"), ("frame", "<i4"), ("loc0", "<i4"), ("loc1", "<i4"),
-    ("loc2", "<i4"), ("ea", "<u2"), ("ea_loc", "<i4"), ("ptr0", "<i4"), ("ptr1", "<i4"), ("rd", "u1"),
-    ("wr", "u1"), ("flags", "u1"), ("bank", "u1"),
+    ("cycles", "<i4"), ("frame", "<i4"), ("loc0", "<i4"), ("loc1", "<i4"), ("loc2", "<i4"), ("ea_loc", "<i4"),
+    ("ptr0", "<i4"), ("ptr1", "<i4"), ("pc", "<u2"), ("ea", "<u2"), ("opcode", "u1"), ("b1", "u1"), ("b2", "u1"),
+    ("a", "u1"), ("x", "u1"), ("y", "u1"), ("sp", "u1"), ("p", "u1"), ("rd", "u1"), ("wr", "u1"), ("flags", "u1"),
+    ("bank", "u1"),
 ])
 TIA: Final = np.dtype([
-    ("instr", "<i4"), ("reg", "u1"), ("value", "u1"), ("clock", "<i4"), ("delta0", "i1"), ("delta1", "i1"),
-    ("delta2", "i1"), ("delta3", "i1"), ("delta4", "i1"),
+    ("instr", "<i4"), ("clock", "<i4"), ("reg", "u1"), ("value", "u1"), ("delta0", "i1"), ("delta1", "i1"),
+    ("delta2", "i1"), ("delta3", "i1"), ("delta4", "i1"), ("pad", "u1"),
 ])
 SEGMENTS: Final = np.dtype([
-    ("instr", "<i4"), ("tia", "<i4"), ("frame", "<i4"), ("row", "<i2"), ("x0", "u1"), ("x1", "u1"),
-    ("colu", "u1", 4), ("pos", "u1", 5), ("grp", "u1", 2), ("pf", "<u4"), ("nusiz", "u1", 2), ("ctrlpf", "u1"),
-    ("refp", "u1", 2), ("en", "u1", 3), ("vdel", "u1", 3), ("vblank", "u1"), ("reflect", "u1"), ("skip", "u1", 2),
-    ("m0mode", "u1"), ("comb", "u1"),
+    ("instr", "<i4"), ("tia", "<i4"), ("frame", "<i4"), ("row", "<i2"), ("x0", "u1"), ("x1", "u1"), ("pf", "<u4"),
+    ("colu", "u1", 4), ("pos", "u1", 5), ("grp", "u1", 2), ("nusiz", "u1", 2), ("ctrlpf", "u1"), ("refp", "u1", 2),
+    ("en", "u1", 3), ("vdel", "u1", 3), ("vblank", "u1"), ("reflect", "u1"), ("skip", "u1", 2), ("m0mode", "u1"),
+    ("comb", "u1"),
 ])
 FRAMES: Final = np.dtype([
-    ("first_instr", "<i4"), ("end_instr", "<i4"), ("action", "<i4"), ("swcha", "u1"), ("swchb", "u1"),
-    ("inpt", "u1", 2), ("paddle", "<i4", 4), ("cycles", "<i4"), ("start_clock", "<i4"),
+    ("first_instr", "<i4"), ("end_instr", "<i4"), ("first_tia", "<i4"), ("first_segment", "<i4"), ("action", "<i4"),
+    ("cycles", "<i4"), ("start_clock", "<i4"), ("paddle", "<i4", 4), ("swcha", "u1"), ("swchb", "u1"),
+    ("inpt", "u1", 2),
 ])
+DTYPES: Final = {"instr": INSTR, "tia": TIA, "segments": SEGMENTS, "frames": FRAMES}
 
 # bits of INSTR.flags
 TAKEN: Final = 1
@@ -58,7 +62,15 @@ _ARRAYS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
     "start": (np.dtype("u1"), 1),
 }
 _X0_SIZE: Final = layout.CART
-NEVER_DRAWN: Final = 255          # value of `winner` where no object won
+NOBODY: Final = 255               # value of `winner` where no object won
+
+# Places of x0 that are no locations: cycle of the last timer write, of the first read after expiry, whether there
+# was one, clock of the last HMOVE, and the cycle counter, all before the first frame restarts the counter.
+TIMER_SET: Final = 344
+TIMER_READ_AT: Final = 345
+TIMER_READ: Final = 346
+HMOVE_CLOCK: Final = 347
+CYCLES: Final = 348
 
 
 class Trace:
@@ -72,8 +84,8 @@ class Trace:
         frames [F]: one row per frame: its instructions, action and inputs.
         screens uint8[F, H, 160]: the pictures, palette indices. winner uint8[F, H, 160]: which object each
             pixel shows.
-        x0 int32[1024]: the value of every location below 1024 (`vcs.layout`) when the trace began; ids 344, 345,
-            346 hold the cycle of the last timer write, of the first read after expiry, and whether that happened.
+        x0 int32[1024]: the value of every location below 1024 (`vcs.layout`) when the trace began, and five
+            counters in unused places (TIMER_SET and so on).
         cart0 uint8[c]: cartridge RAM when the trace began. rom uint8[N]: the cartridge image.
         start uint8[b]: the machine's snapshot at the start. rom_sha256: str. version: int.
 
@@ -159,6 +171,39 @@ class Trace:
         if digest != _digest(arrays):
             raise VcsError(f"the trace {path} was changed after it was saved (its hash does not match): {again}")
         return cls(**arrays)
+
+
+def start_values(core: Any) -> npt.NDArray[np.int32]:
+    """x0 of a trace that starts now: the values of a `vcs._hard.machine.Core`."""
+    x0 = np.zeros(_X0_SIZE, np.int32)
+    tia, riot = core.tia(), core.riot()
+    a, x, y, sp, p, pc = core.cpu()
+    x0[: layout.RAM_SIZE] = core.ram
+    x0[layout.CPU:layout.CPU + 4] = a, x, y, sp
+    x0[layout.CPU + 4:layout.CPU + 10] = [p >> k & 1 for k in (7, 6, 3, 2, 1, 0)]
+    x0[layout.parse("PC")] = pc
+    x0[layout.TIA_W:layout.TIA_W + layout.TIA_W_SIZE] = tia["regs"]
+    # HMCLR clears the motions without being a write to their registers
+    x0[layout.TIA_W + 0x20:layout.TIA_W + 0x25] = [nibble << 4 for nibble in tia["hm"]]
+    x0[layout.TIA_X:layout.TIA_X + 3] = *tia["grp_old"], tia["enabl_old"] << 1
+    x0[layout.POSITION:layout.POSITION + 5] = tia["pos"]
+    x0[layout.RIOT + 1] = riot["swacnt"]
+    x0[layout.TIMER] = riot["n"]
+    x0[layout.TIMER + 1] = riot["shift"]
+    x0[TIMER_SET], x0[TIMER_READ_AT], x0[TIMER_READ] = riot["set"], riot["at"], riot["read"]
+    x0[HMOVE_CLOCK] = tia["hk"]
+    x0[CYCLES] = core.cycles
+    return x0
+
+
+def record(core: Any, actions: Sequence[int] | npt.NDArray[np.int32], **options: Any) -> Trace:
+    """Run `actions` on a `vcs._hard.machine.Core` and return the trace. `options` go to `Core.record`."""
+    x0 = start_values(core)
+    cart0 = np.array(np.frombuffer(bytes(core.cart_ram), np.uint8))
+    start = np.frombuffer(core.snapshot().to_bytes(), np.uint8)
+    rows = core.record(actions, **options)
+    return Trace(**{name: rows[name] for name in ("instr", "tia", "segments", "frames", "screens", "winner")},
+                 x0=x0, cart0=cart0, rom=np.frombuffer(core.rom, np.uint8), start=start)
 
 
 def _digest(arrays: dict[str, npt.NDArray[Any]]) -> str:

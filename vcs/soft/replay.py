@@ -1,0 +1,595 @@
+"""The soft machine: run along a trace, equal to the hard machine in value, differentiable by autograd.
+
+    f = vcs.soft.replay(trace, pixels=[(0, 100, 80)])
+    state = f.start()                                  # dict of float arrays, see `Replay.start`
+    gradient = autograd.grad(lambda s: f(s).pixels[0])(state)
+    gradient["ram"]                                    # d pixel / d RAM at the start of the trace
+
+It follows the trace's decisions (instructions, addresses, branches, beam, latched collisions) and computes
+every value itself; with `check=True` each instruction's registers, flags, stores, loads, motions and drawn
+pixels are compared with the trace. The rules are those of docs/gradients.md.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vcs import layout, trace
+from vcs.errors import VcsError
+from vcs.soft import ops, relax, tia
+from vcs.soft.cart import Cart
+from vcs.soft.cpu import OPCODES, Cpu
+from vcs.soft.ops import Cell, plain
+from vcs.soft.riot import Riot
+from vcs.soft.rules import rule_set
+
+State = Mapping[str, Any]
+
+MODES: Final = ("hard", "ste", "full")
+CONTROLS: Final = ("pc",)
+_INDEXED: Final = {"absolute,X", "absolute,Y"}
+
+# part of the state -> first location, number of cells, whether they are bytes (eight derivatives under `bit`)
+PARTS: Final[dict[str, tuple[int, int, bool]]] = {
+    "ram": (layout.RAM, layout.RAM_SIZE, True),
+    "registers": (layout.CPU, 4, True),
+    "flags": (layout.CPU + 4, 6, False),
+    "pc": (layout.CPU + 10, 1, False),
+    "tia": (layout.TIA_W, layout.TIA_W_SIZE, True),
+    "delayed": (layout.TIA_X, 3, True),
+    "positions": (layout.POSITION, 5, False),
+    "latches": (layout.TIA_R, layout.TIA_R_SIZE, True),
+    "swacnt": (layout.RIOT + 1, 1, True),
+    "timer": (layout.TIMER, 1, True),
+}
+
+
+class Step(NamedTuple):
+    """The soft machine after an instruction, as plain ints."""
+
+    index: int
+    a: int
+    x: int
+    y: int
+    sp: int
+    p: int
+    pc: int
+    ram: tuple[int, ...]
+    tia: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+class Replay:
+    """A trace prepared for the soft machine; call it with a state to get its `Outputs`."""
+
+    def __init__(self, source: trace.Trace, *, rules: str = "value", alpha: float = 10.0, T: float = 0.1,
+                 mode: str = "ste", control: str = "pc", pixels: Any = (), check: bool = True) -> None:
+        if mode not in MODES:
+            raise VcsError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
+        if control not in CONTROLS:
+            raise VcsError(f"the soft machine has no control rule {control!r}: use one of {', '.join(CONTROLS)}")
+        for name, number in (("alpha", alpha), ("T", T)):
+            if not (np.isfinite(number) and number > 0):
+                raise VcsError(f"{name} is {number}: give a positive, finite number")
+        self.trace = source
+        self.rules = rules
+        self.alpha = float(alpha)
+        self.T = float(T)
+        self.mode = mode
+        self.control = control
+        self.check = check
+        self.op = rule_set(rules)
+        self.pixels = _pixel_array(pixels, source)
+        self._owner = owners(source)
+        self.columns = {name: source.instr[name].tolist() for name in trace.INSTR.names or ()}
+        self.cycles_at = _access_cycles(source)
+        t = source.tia
+        self.tia_rows = list(zip(t["instr"].tolist(), t["reg"].tolist(), t["value"].tolist(), t["clock"].tolist(),
+                                 np.stack([t[f"delta{o}"] for o in range(5)], axis=1).tolist()))
+        self.by_segment = self._pixels_by_segment()
+        self.segment_tia = source.segments["tia"].tolist()
+        if mode == "full":
+            _check_relaxed_code(source, self.T)
+
+    def _pixels_by_segment(self) -> dict[int, npt.NDArray[np.int64]]:
+        """Segment -> which of the wanted pixels it drew."""
+        if not len(self.pixels):
+            return {}
+        owner = self._owner[self.pixels[:, 0], self.pixels[:, 1], self.pixels[:, 2]]
+        order = np.argsort(owner, kind="stable")
+        starts = np.flatnonzero(np.diff(owner[order], prepend=-2))
+        groups = np.split(order, starts[1:])
+        return {int(owner[group[0]]): group for group in groups if owner[group[0]] >= 0}
+
+    def start(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The state at the start of the trace, to differentiate at: a dict of float64 arrays.
+
+        ram [128], registers [4] (A X Y SP), flags [6] (N V D I Z C), pc [1], tia [64], delayed [3] (GRP0OLD GRP1OLD
+        ENABLOLD), positions [5], latches [16], swacnt [1], timer [1], cart [c], rom [N], inputs [F, 32]. Under the `bit`
+        rules a part that holds bytes has a second axis of 8, bit 0 first.
+        """
+        t = self.trace
+        bytes_too = self.rules == "bit"
+        state: dict[str, npt.NDArray[np.float64]] = {}
+        parts = {name: (t.x0[first:first + n], wide) for name, (first, n, wide) in PARTS.items()}
+        for name, (values, wide) in {**parts, "cart": (t.cart0, True), "rom": (t.rom, True)}.items():
+            state[name] = ops.BITS[values] if wide and bytes_too else np.asarray(values, dtype=np.float64)
+        state["inputs"] = input_lines(t)
+        return state
+
+    def __call__(self, state: State | None = None) -> Outputs:
+        """Run the whole trace from `state` (default: `start()`).
+
+        Raises VcsError where the soft machine and the trace differ (only with check=True).
+        """
+        run = Run(self, self.start() if state is None else state)
+        for _ in run.instructions():
+            pass
+        return Outputs(run)
+
+    def steps(self, state: State | None = None) -> Iterator[Step]:
+        """The machine after every instruction, computed by the soft machine; checks as `__call__` does."""
+        run = Run(self, self.start() if state is None else state)
+        for k in run.instructions():
+            cpu = run.cpu
+            yield Step(k, plain(cpu.a), plain(cpu.x), plain(cpu.y), plain(cpu.sp), cpu.packed(), cpu.plain_pc(),
+                       tuple(plain(run.ram_cell(i)) for i in range(layout.RAM_SIZE)),
+                       tuple(plain(run.tia.cell(layout.TIA_W + r)) for r in range(layout.TIA_W_SIZE)),
+                       tuple(plain(run.tia.cell(layout.POSITION + o)) for o in range(5)))
+
+
+class Run:
+    """One pass along a trace: the chips, and what they ask of it."""
+
+    def __init__(self, replay: Replay, state: State) -> None:
+        t = replay.trace
+        self.replay = replay
+        self.trace = t
+        self.op = replay.op
+        self.alpha = replay.alpha
+        self.full = replay.mode == "full"
+        self.check = replay.check
+        self.state = state
+        self.x0 = t.x0.tolist()
+        self.k = 0                # the current instruction
+        self.frame = 0
+        self.clock = 0            # colour clock of the current TIA write
+        self.hmove_clock = self.x0[trace.HMOVE_CLOCK]
+        self._columns = c = replay.columns
+        self._opcode, self._b1, self._b2 = c["opcode"], c["b1"], c["b2"]
+        self._loc1, self._loc2, self._ea, self._ea_loc = c["loc1"], c["loc2"], c["ea"], c["ea_loc"]
+        self._rd, self._wr = c["rd"], c["wr"]
+        self._weights = ops.read_weights(replay.T, relax.WINDOW)
+        self._parts: dict[str, Any] = {}
+        self._ram: list[Any] = [None] * layout.RAM_SIZE
+        self._lines: dict[tuple[int, int], Any] = {}
+        self._row = 0             # TIA writes done
+        self._segment = 0         # segments done
+        self.drawn: list[tuple[npt.NDArray[np.int64], Any]] = []   # which wanted pixels, and their values
+        self.history: list[tuple[int, ...]] = []                   # the drawing parameters of every segment
+        self.tia = tia.Tia(self)
+        self.riot = Riot(self, self.start_value(layout.RIOT + 1), self.start_value(layout.TIMER))
+        self.cart = Cart(self, self.part("rom"), self.part("cart"))
+        self.cpu = Cpu(self, [self.start_value(layout.CPU + i) for i in range(4)],
+                       [self.start_value(layout.CPU + i) for i in range(4, 10)], self.start_value(layout.CPU + 10))
+        self.latches = self.part("latches")
+
+    # ------------------------------------------------------------------------------ the state
+
+    def part(self, name: str) -> Any:
+        if name not in self._parts:
+            self._parts[name] = self.state[name]
+        return self._parts[name]
+
+    def start_value(self, location: int) -> Any:
+        """The Cell of a location below 1024 at the start of the trace."""
+        for name, (first, n, wide) in PARTS.items():
+            if first <= location < first + n:
+                read = self.op.read if wide else self.op.number
+                return read(self.part(name), location - first)
+        raise AssertionError(f"location {location} is no part of the state")
+
+    def ram_cell(self, index: int) -> Any:
+        cell = self._ram[index]
+        if cell is None:
+            cell = self._ram[index] = self.op.read(self.part("ram"), index)
+        return cell
+
+    def line(self, index: int) -> Any:
+        """Input line `index` during the current frame."""
+        cell = self._lines.get((self.frame, index))
+        if cell is None:
+            cell = self._lines[self.frame, index] = self.op.line(self.part("inputs"), self.frame, index)
+        return cell
+
+    # ------------------------------------------------------------------------------ the run
+
+    def instructions(self) -> Iterator[int]:
+        """Execute the trace, yielding the index of each instruction after it."""
+        c = self._columns
+        opcode, pc = c["opcode"], c["pc"]
+        a, x, y, sp, p, cycles = c["a"], c["x"], c["y"], c["sp"], c["p"], c["cycles"]
+        cpu = self.cpu
+        before = self.x0[trace.CYCLES]
+        for frame, row in enumerate(self.trace.frames):
+            self.frame = frame
+            first, end = int(row["first_instr"]), int(row["end_instr"])
+            if first < end and before != cycles[first]:
+                self._rebase(before - cycles[first])
+            before = int(row["cycles"])
+            for k in range(first, end):
+                self.k = k
+                if self.check and (plain(cpu.a) != a[k] or plain(cpu.x) != x[k] or plain(cpu.y) != y[k]
+                                   or plain(cpu.sp) != sp[k] or cpu.packed() != p[k] or cpu.plain_pc() != pc[k]):
+                    self._registers_differ()
+                cpu.step(opcode[k])
+                yield k
+            self._draw(len(self.replay.tia_rows) if frame == len(self.trace.frames) - 1 else self._row)
+        if self.check:
+            self._check_pictures()
+
+    def _rebase(self, cycles: int) -> None:
+        self.riot.rebase(cycles)
+        self.hmove_clock -= 3 * cycles
+
+    def differs(self, what: str, soft: Any, hard: Any) -> None:
+        row = self.trace.instr[self.k]
+        raise VcsError(
+            f"the soft machine left the trace at instruction {self.k} (frame {self.frame}, PC ${int(row['pc']):04X}): "
+            f"{what} is {soft} where the trace has {hard}"
+            + (f"; relaxed at alpha {self.alpha} and T {self.replay.T} the machine takes another path" if self.full else
+               "; a state other than the trace's own start takes another path, or this is a bug to report"))
+
+    def _registers_differ(self) -> None:
+        cpu, row = self.cpu, self.trace.instr[self.k]
+        soft = [plain(cpu.a), plain(cpu.x), plain(cpu.y), plain(cpu.sp), cpu.packed(), cpu.plain_pc()]
+        hard = [int(row[name]) for name in ("a", "x", "y", "sp", "p", "pc")]
+        for name, s, h in zip(("A", "X", "Y", "SP", "P", "PC"), soft, hard):
+            if s != h:
+                self.differs(name, s, h)
+
+    # ------------------------------------------------------------------------------ what instructions ask
+
+    def operand(self) -> Any:
+        """The operand byte: immediate or branch operand, or the cell at the effective address."""
+        k = self.k
+        mode = OPCODES[self._opcode[k]].mode
+        if mode == "immediate" or mode == "relative":
+            return self._code(self._loc1[k], self._b1[k])
+        location = self._ea_loc[k]
+        if self._columns["flags"][k] & trace.WROTE:
+            location = self._read_location(location)
+        return self._load(location, self._rd[k])
+
+    def target(self) -> tuple[Any, Any]:
+        """Low and high byte of where JMP or JSR goes."""
+        k = self.k
+        if OPCODES[self._opcode[k]].mode == "indirect":
+            return self.pointer()
+        return self._code(self._loc1[k], self._b1[k]), self._code(self._loc2[k], self._b2[k])
+
+    def pointer(self) -> tuple[Any, Any]:
+        """The two bytes of JMP (abs)'s or BRK's new program counter."""
+        following = self._columns["pc"][self.k + 1] if self.k + 1 < len(self._opcode) else None
+        low, high = self._columns["ptr0"][self.k], self._columns["ptr1"][self.k]
+        return (self._load(low, None if following is None else following & 255),
+                self._load(high, None if following is None else following >> 8))
+
+    def idle(self) -> None:
+        """The data read of a NOP: it may set off the timer's side effect."""
+        if self._ea_loc[self.k] >= 0 and self._columns["flags"][self.k] & trace.READ:
+            self._load(self._ea_loc[self.k], self._rd[self.k])
+
+    def address(self) -> int:
+        ea: int = self._ea[self.k]
+        return ea
+
+    def return_address(self) -> int:
+        """What JSR and BRK push: the address of their last byte, or of the byte after BRK's."""
+        pc: int = self._columns["pc"][self.k]
+        return pc + 2 & 0xFFFF
+
+    def access_cycle(self) -> int:
+        """The cycle counter as the current instruction's data accesses see it (cpu.md 4)."""
+        cycle: int = self.replay.cycles_at[self.k]
+        return cycle
+
+    def push(self, sp: int, value: Any) -> None:
+        location = sp & 0x7F if sp & 0x80 else layout.TIA_W + (sp & 0x3F)
+        self._put(location, 0x100 + sp, value)
+
+    def pull(self, sp: int) -> Any:
+        if sp & 0x80:
+            return self.ram_cell(sp & 0x7F)
+        # an RTS or RTI through the TIA's mirror: only its first byte is in the trace
+        return self._load(layout.TIA_R + (sp & 15), self._rd[self.k])
+
+    def store(self, value: Any) -> None:
+        k = self.k
+        if self.check and plain(value) != self._wr[k]:
+            self.differs("the byte written", plain(value), self._wr[k])
+        self._put(self._ea_loc[k], self._ea[k], value)
+
+    # ------------------------------------------------------------------------------ the bus
+
+    def _code(self, location: int, recorded: int) -> Any:
+        return self._load(location, recorded)
+
+    def _read_location(self, location: int) -> int:
+        """What a read-modify-write reads, whose location in the trace is the one it writes (docs/design.md)."""
+        if location >= layout.CART or 0 <= location < layout.RAM_SIZE:
+            return location
+        ea = self._ea[self.k]
+        if ea & 0x1080 == 0:
+            return layout.TIA_R + (ea & 15)
+        if ea & 0x1280 == 0x280:
+            return layout.RIOT + (ea & 3 if not ea & 4 else 4 + (ea & 1))
+        return location
+
+    def _load(self, location: int, recorded: int | None) -> Any:
+        """The Cell behind a read at `location`, checked against the byte the trace recorded (None: unknown)."""
+        if 0 <= location < layout.RAM_SIZE:
+            cell = self.ram_cell(location)
+        elif location >= layout.ROM:
+            cell = self.cart.rom_cell(location - layout.ROM)
+        elif location >= layout.CART:
+            cell = self.cart.ram_cell(location - layout.CART)
+        elif location >= layout.RIOT:
+            cell = self.riot.read(location)
+        elif location >= layout.TIA_R:
+            cell = self.tia.read(location - layout.TIA_R, recorded or 0, self._noise(recorded or 0))
+        else:
+            if recorded is None:
+                raise VcsError(f"the trace does not say what was read at instruction {self.k}: make it again")
+            return Cell(recorded)
+        if self.full:
+            cell = self._relaxed(location, cell)
+        if self.check and recorded is not None and plain(cell) != recorded:
+            self.differs(f"the byte read from {layout.name(location)}", plain(cell), recorded)
+        return cell
+
+    def _relaxed(self, location: int, centre: Any) -> Any:
+        beside = relax.neighbours(location, len(self.trace.rom))
+        if not beside:
+            return centre
+        cells = [self.ram_cell(b) if b < layout.ROM else self.cart.rom_cell(b - layout.ROM) for b in beside]
+        return self.op.relaxed_read(centre, *cells, weights=self._weights)
+
+    def _noise(self, recorded: int) -> int:
+        """Bits 0-5 of a TIA read: the byte that was on the bus before it (tia.md 12.2)."""
+        k = self.k
+        mode = OPCODES[self._opcode[k]].mode
+        if mode.startswith("zeropage"):
+            return int(self._b1[k]) & 0x3F
+        if mode == "absolute" or mode in _INDEXED:
+            return int(self._b2[k]) & 0x3F
+        return recorded & 0x3F    # the high pointer byte, or a dummy read of the stack
+
+    def _put(self, location: int, address: int, value: Any) -> None:
+        rows = self.replay.tia_rows
+        row = self._row
+        hardware = not 0 <= location < layout.RAM_SIZE
+        if hardware and row < len(rows) and rows[row][0] == self.k:
+            self._write_tia(rows[row], value)
+        if 0 <= location < layout.RAM_SIZE:
+            self._ram[location] = value
+        elif layout.RIOT <= location < layout.INPUT:
+            self.riot.write(location, address, value)
+        elif location >= layout.CART:
+            self.cart.write(location, value)
+
+    def _write_tia(self, row: tuple[Any, ...], value: Any) -> None:
+        _, register, byte, clock, delta = row
+        if self.check and plain(value) != byte:
+            self.differs(f"the byte written to {layout.name(layout.TIA_W + register)}", plain(value), byte)
+        self._draw(self._row)
+        self._row += 1
+        self.clock = clock + int(self.trace.frames["start_clock"][self.frame])
+        self.tia.write(register, value, clock % 228, delta)
+
+    # ------------------------------------------------------------------------------ the picture
+
+    def _draw(self, rows: int) -> None:
+        """The segments drawn with the first `rows` TIA writes in force."""
+        segment_tia = self.replay.segment_tia
+        s = self._segment
+        if s == len(segment_tia) or segment_tia[s] > rows:
+            return
+        values = self.tia.parameters()
+        numbers = tuple([plain(v) for v in values])
+        wanted = self.replay.by_segment
+        while s < len(segment_tia) and segment_tia[s] <= rows:
+            self.history.append(numbers)
+            if s in wanted:
+                self._draw_wanted(s, wanted[s], values, numbers)
+            s += 1
+        self._segment = s
+
+    def _draw_wanted(self, s: int, which: npt.NDArray[np.int64], values: tuple[Any, ...],
+                     numbers: tuple[int, ...]) -> None:
+        columns = self.replay.pixels[which, 2]
+        scene = tia.Scene.of(self.trace.segments[s], columns)
+        parts = list(tia.slopes(numbers, scene))
+        # a register without slope stays out of the graph, and so does everything behind it
+        used = {part.parameter for part in parts if part.slope.any()}
+        given = [v if i in used else n for i, (v, n) in enumerate(zip(values, numbers))]
+        self.drawn.append((which, self.op.pixels(*given, scene=scene, parts=parts)))
+
+    def _check_pictures(self) -> None:
+        """Every pixel of every frame, from the soft machine's own registers, against the trace's pictures."""
+        t = self.trace
+        mine = draw_pictures(t, self.replay._owner, self.history)
+        wrong = np.argwhere((mine >= 0) & (mine != t.screens))
+        if len(wrong):
+            frame, row, column = (int(i) for i in wrong[0])
+            raise VcsError(f"the soft machine's picture differs from the trace in {len(wrong)} pixels, first in frame "
+                           f"{frame}, row {row}, column {column}: {int(mine[frame, row, column])} where the trace has "
+                           f"{int(t.screens[frame, row, column])}")
+
+
+class Outputs:
+    """What a run ended with; each attribute is an array that autograd can differentiate.
+
+    pixels float64[P]: the pixels asked for, palette indices. ram [128], registers [4], flags [6], pc [1], tia [64],
+    positions [5], cart [c]: the state after the last instruction, as numbers (bytes under both rule sets).
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def pixels(self) -> Any:
+        run = self._run
+        total = len(run.replay.pixels)
+        if not run.drawn:
+            return np.zeros(total)
+        import autograd.numpy as anp
+
+        order = np.concatenate([which for which, _ in run.drawn])
+        back = np.full(total, len(order))
+        back[order] = np.arange(len(order))
+        # pixels that were not drawn show old content
+        old = run.replay.trace.screens[tuple(run.replay.pixels.T)].astype(np.float64)
+        values = anp.concatenate([*(v for _, v in run.drawn), np.zeros(1)])
+        return values[back] + np.where(back == len(order), old, 0.0)
+
+    @property
+    def ram(self) -> Any:
+        return self._run.op.pack(*[self._run.ram_cell(i) for i in range(layout.RAM_SIZE)])
+
+    @property
+    def registers(self) -> Any:
+        cpu = self._run.cpu
+        return self._run.op.pack(cpu.a, cpu.x, cpu.y, cpu.sp)
+
+    @property
+    def flags(self) -> Any:
+        cpu = self._run.cpu
+        return self._run.op.pack_numbers(cpu.n, cpu.v, cpu.d, cpu.i, cpu.z, cpu.c)
+
+    @property
+    def pc(self) -> Any:
+        return self._run.op.pack_numbers(self._run.cpu.pc)
+
+    @property
+    def tia(self) -> Any:
+        cell = self._run.tia.cell
+        return self._run.op.pack(*[cell(layout.TIA_W + r) for r in range(layout.TIA_W_SIZE)])
+
+    @property
+    def positions(self) -> Any:
+        cell = self._run.tia.cell
+        return self._run.op.pack_numbers(*[cell(layout.POSITION + o) for o in range(5)])
+
+    @property
+    def cart(self) -> Any:
+        run = self._run
+        return run.op.pack(*[run.cart.ram_cell(i) for i in range(len(run.trace.cart0))])
+
+
+def owners(t: trace.Trace) -> npt.NDArray[np.int32]:
+    """Which segment drew each pixel last, int32[F, H, 160]; -1 where none did."""
+    owner = np.full(t.screens.shape, -1, np.int32)
+    height = t.screens.shape[1]
+    s = t.segments
+    for i, (frame, row, x0, x1) in enumerate(zip(s["frame"].tolist(), s["row"].tolist(), s["x0"].tolist(),
+                                                 s["x1"].tolist())):
+        if row < height:
+            owner[frame, row, x0:x1] = i
+    return owner
+
+
+def draw_pictures(t: trace.Trace, owner: npt.NDArray[np.int32], history: Sequence[tuple[int, ...]]) -> npt.NDArray[np.int64]:
+    """All frames from the drawing parameters of every segment, int64[F, H, 160]; -1 where nothing was drawn."""
+    picture = np.full(owner.shape, -1, np.int64)
+    if not history:
+        return picture
+    parameters = np.array(history, dtype=np.int64)
+    for frame in range(len(owner)):
+        drawn = owner[frame] >= 0
+        segment = owner[frame][drawn]
+        columns = np.nonzero(drawn)[1]
+        scene = tia.Scene.of(t.segments[segment], columns)
+        picture[frame][drawn] = tia.draw(tuple(parameters[segment].T), scene)
+    return picture
+
+
+def input_lines(t: trace.Trace) -> npt.NDArray[np.float64]:
+    """The input lines of every frame, float64[F, 32], in the order of `vcs.layout.INPUTS`.
+
+    Contacts are 1 while closed; colour and difficulty as SWCHB has them; paddles in ohms.
+    """
+    lines = np.zeros((len(t.frames), layout.INPUT_SIZE))
+    swcha, swchb = t.frames["swcha"], t.frames["swchb"]
+    for k, bit in enumerate((4, 5, 6, 7)):
+        lines[:, k] = 1 - (swcha >> bit & 1)
+    for k, bit in enumerate((0, 1, 2, 3)):
+        lines[:, 5 + k] = 1 - (swcha >> bit & 1)
+    lines[:, 4] = 1 - (t.frames["inpt"][:, 0] >> 7)
+    lines[:, 9] = 1 - (t.frames["inpt"][:, 1] >> 7)
+    lines[:, 10] = 1 - (swchb >> 1 & 1)
+    lines[:, 11] = 1 - (swchb & 1)
+    for k, bit in ((12, 3), (13, 6), (14, 7)):
+        lines[:, k] = swchb >> bit & 1
+    lines[:, 15:19] = t.frames["paddle"]
+    return lines
+
+
+def _access_cycles(t: trace.Trace) -> list[int]:
+    """The cycle counter at each instruction's data accesses: base cycles, one more where an indexed read crossed."""
+    base = np.array([o.cycles for o in OPCODES])[t.instr["opcode"]]
+    penalty = np.array([o.penalty for o in OPCODES])[t.instr["opcode"]]
+    crossed = penalty & (t.instr["flags"] & trace.CROSSED != 0)
+    cycles: list[int] = (t.instr["cycles"] + base + crossed).tolist()
+    return cycles
+
+
+def _check_relaxed_code(t: trace.Trace, temperature: float) -> None:
+    """In full mode the instruction bytes are read relaxed, too: they must still be what ran."""
+    relaxed = relax.relaxed_rom(t.rom, temperature)
+    for column, byte in (("loc0", "opcode"), ("loc1", "b1"), ("loc2", "b2")):
+        location = t.instr[column]
+        here = np.flatnonzero(location >= layout.ROM)
+        wrong = here[relaxed[location[here] - layout.ROM] != t.instr[byte][here]]
+        if len(wrong):
+            k = int(wrong[0])
+            raise VcsError(f"relaxed at T {temperature} the machine leaves the trace at instruction {k}: it reads "
+                           f"{int(relaxed[location[k] - layout.ROM])} instead of {int(t.instr[byte][k])} from "
+                           f"{layout.name(int(location[k]))}; use T below 0.1443")
+
+
+def _pixel_array(pixels: Any, t: trace.Trace) -> npt.NDArray[np.int64]:
+    """(frame, row, column) triples, checked, int64[P, 3]."""
+    frames, height, width = t.screens.shape
+    if isinstance(pixels, str):
+        if pixels != "all":
+            raise VcsError(f'pixels is {pixels!r}: give "all" or a list of (frame, row, column)')
+        return np.stack(np.unravel_index(np.arange(t.screens.size), t.screens.shape), axis=1)
+    array = np.asarray(pixels, dtype=np.int64).reshape(-1, 3)
+    for frame, row, column in array:
+        if not (0 <= frame < frames and 0 <= row < height and 0 <= column < width):
+            raise VcsError(f"there is no pixel (frame {frame}, row {row}, column {column}): this trace has frames 0 to "
+                           f"{frames - 1}, rows 0 to {height - 1} and columns 0 to {width - 1}")
+    return array
+
+
+def replay(source: trace.Trace, *, rules: str = "value", alpha: float = 10.0, T: float = 0.1, mode: str = "ste",
+           control: str = "pc", pixels: Any = (), check: bool = True) -> Replay:
+    """Prepare the soft machine to run along a trace.
+
+    Args:
+        source: the trace.
+        rules: "value" (one derivative a byte) or "bit" (eight).
+        alpha, T: sharpness of the branch gate and temperature of the relaxed read.
+        mode: "ste" (values exact, derivatives of the relaxation), "full" (relaxed reads and branches, rounded; raises
+            VcsError where that leaves the trace) or "hard" (values only: a derivative of it is zero).
+        control: "pc", the branch gate moves the program counter only.
+        pixels: (frame, row, column) triples that `Outputs.pixels` shall hold, or "all".
+        check: compare every step with the trace.
+
+    Returns a `Replay`. Raises VcsError for an unknown name or a pixel outside the picture.
+    """
+    return Replay(source, rules=rules, alpha=alpha, T=T, mode=mode, control=control, pixels=pixels, check=check)

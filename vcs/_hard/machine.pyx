@@ -760,10 +760,12 @@ cdef class Core:
         snap.rows = m.h
         return snap
 
-    def restore(self, Snapshot snap not None):
-        """Put a snapshot back; RAM and screen read right at once. Raises VcsError if it is another ROM's."""
+    def restore(self, Snapshot snap not None, bint sticky=True):
+        """Put a snapshot back; RAM and screen read right at once. Without `sticky` the stream of sticky actions
+        goes on as it is. Raises VcsError if it is another ROM's."""
         cdef VCS* m = self.m
         cdef Frame* f
+        cdef MT stream = m.s.sticky
         if snap.cur == NULL:
             raise VcsError("the snapshot is empty; take one with snapshot()")
         if snap.rom_sha256 is not self.rom_sha256 and snap.rom_sha256 != self.rom_sha256:
@@ -773,6 +775,8 @@ cdef class Core:
             raise VcsError("the snapshot does not fit this machine: its registers are out of range or it was taken "
                            "with other settings; take it again")
         memcpy(&m.s, &snap.s, sizeof(State))
+        if not sticky:
+            m.s.sticky = stream
         f = m.cur
         m.cur = frame_share(snap.cur)
         frame_drop(f)
@@ -833,6 +837,14 @@ cdef class Core:
         out = np.empty((self.m.h, W), np.uint8)
         cdef uint8_t[:, ::1] view = out
         memcpy(&view[0, 0], self.m.cur.px, self.m.h * W)
+        return out
+
+    @property
+    def previous_screen(self):
+        """uint8[rows, 160], a copy of the picture before `screen`, which colour averaging mixes in."""
+        out = np.empty((self.m.h, W), np.uint8)
+        cdef uint8_t[:, ::1] view = out
+        memcpy(&view[0, 0], self.m.prev.px, self.m.h * W)
         return out
 
     def screen_into(self, uint8_t[:, ::1] out not None):
@@ -1054,3 +1066,23 @@ def run_vector(int pc, regs, bytearray mem not None):
     f.mem = &view[0]
     run_flat(&f, 1)
     return ((f.a, f.x, f.y, f.sp, f.p, f.pc), f.cycles, [tuple(f.log[i][j] for j in range(4)) for i in range(f.n)], bool(f.jam))
+
+
+def bus_access(Core core not None, int address, int value=-1, int cycle=-1):
+    """One bus access of the CPU's kind, side effects included, for tests of a chip without a program.
+
+    Reads the byte at ``address`` (value -1) or stores ``value``, with the cycle counter first set to ``cycle``
+    (-1 leaves it). Returns the byte read, or the byte stored."""
+    cdef VCS* m = core.m
+    if cycle >= 0:
+        m.s.cycles = <uint32_t>cycle
+    own_picture(m, &m.cur)
+    if value >= 0:
+        bus_write(m, <uint32_t>address & 0xFFFF, <uint32_t>value & 0xFF, m.s.cycles)
+        return value & 0xFF
+    return bus_read(m, <uint32_t>address & 0xFFFF, m.s.latch, m.s.cycles)
+
+
+def rebase_cycles(Core core not None):
+    """Restart the cycle counter at 0 as a frame start does (cpu.md 11), for tests."""
+    rebase(core.m)

@@ -1,4 +1,5 @@
-"""`vcs.grad`: the derivative of what a trace showed or left behind, with respect to everything it depended on.
+"""`vcs.grad`: the derivative of what a trace showed or left behind, with respect to everything it depended
+on.
 
     t = machine.trace([0] * 3)
     g = vcs.grad(t, ("pixel", 100, 80))      # a pixel of the last frame
@@ -8,6 +9,7 @@
 The two engines give the same numbers to 1e-9: "adjoint" is compiled, "soft" readable. The rules are those of
 docs/gradients.md. An attribution carries the settings it was made with.
 """
+
 from __future__ import annotations
 
 import os
@@ -27,10 +29,20 @@ Array = npt.NDArray[np.float64]
 
 ENGINES: Final = ("adjoint", "soft")
 # part -> the location of its first element, for parts whose elements are locations
-_FIRST: Final = {"ram": layout.RAM, "registers": layout.CPU, "flags": layout.CPU + 4, "pc": layout.CPU + 10,
-                 "tia": layout.TIA_W, "delayed": layout.TIA_X, "positions": layout.POSITION,
-                 "latches": layout.TIA_R, "swacnt": layout.RIOT + 1, "timer": layout.TIMER, "cart": layout.CART,
-                 "rom": layout.ROM}
+_FIRST: Final = {
+    "ram": layout.RAM,
+    "registers": layout.CPU,
+    "flags": layout.CPU + 4,
+    "pc": layout.CPU + 10,
+    "tia": layout.TIA_W,
+    "delayed": layout.TIA_X,
+    "positions": layout.POSITION,
+    "latches": layout.TIA_R,
+    "swacnt": layout.RIOT + 1,
+    "timer": layout.TIMER,
+    "cart": layout.CART,
+    "rom": layout.ROM,
+}
 PARTS: Final = (*_FIRST, "inputs")
 # where an output may be read at the end of a trace
 _READABLE: Final = ("ram", "registers", "flags", "pc", "tia", "positions", "cart")
@@ -47,7 +59,7 @@ class Pixel(NamedTuple):
 class Ram(NamedTuple):
     """RAM byte 0..127 after the last instruction."""
 
-    index: int
+    byte: int
 
 
 class Weighting(NamedTuple):
@@ -68,11 +80,11 @@ class Weighting(NamedTuple):
 class Attribution:
     """A derivative, with what it is a derivative of and how it was made.
 
-    parts: arrays named as in `PARTS`: ram [128], registers [4] (A X Y SP), flags [6] (N V D I Z C), pc [1], tia [64],
-    delayed [3] (GRP0OLD GRP1OLD ENABLOLD), positions [5] (P0 P1 M0 M1 BL), latches [16], swacnt [1], timer [1],
-    cart [c], rom [N], all at the start of the trace (latches: summed over its reads), and inputs [F, 32] per frame
-    (`vcs.layout.INPUTS`). Under the `bit` rules a part that holds bytes has a second axis of 8, bit 0 first. Units:
-    output per unit of the byte (or bit, line, pixel).
+    parts: arrays named as in `PARTS`: ram [128], registers [4] (A X Y SP), flags [6] (N V D I Z C), pc [1],
+    tia [64], delayed [3] (GRP0OLD GRP1OLD ENABLOLD), positions [5] (P0 P1 M0 M1 BL), latches [16], swacnt
+    [1], timer [1], cart [c], rom [N], all at the start of the trace (latches: summed over its reads), and
+    inputs [F, 32] per frame (`vcs.layout.INPUTS`). Under the `bit` rules a part that holds bytes has a
+    second axis of 8, bit 0 first. Units: output per unit of the byte (or bit, line, pixel).
     output: what was differentiated, in words. value: what it was. horizon: frames of the trace.
     """
 
@@ -159,9 +171,13 @@ class Attribution:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write arrays and settings to `path` (npz without pickles) in one step."""
-        head = {name: np.array(getattr(self, name)) for name in
-                ("output", "value", "rules", "alpha", "T", "mode", "control", "engine", "horizon")}
-        return files.write(path, lambda file: np.savez_compressed(file, allow_pickle=False, **head, **self.parts))
+        head = {
+            name: np.array(getattr(self, name))
+            for name in ("output", "value", "rules", "alpha", "T", "mode", "control", "engine", "horizon")
+        }
+        return files.write(
+            path, lambda file: np.savez_compressed(file, allow_pickle=False, **head, **self.parts)
+        )
 
 
 def _label(part: str, index: int, k: int, two_axes: bool) -> str:
@@ -174,7 +190,8 @@ def weighting(output: Any, trace: Trace) -> Weighting:
     """What `output` means for `trace`. Accepted:
 
     * `Pixel(row, column, frame)`, ("pixel", row, column) of the last frame, or ("pixel", frame, row, column);
-    * `Ram(index)`, ("ram", index), or a location (name or id) of RAM, CPU, TIA registers, positions or cartridge RAM,
+    * `Ram(byte)`, ("ram", index), or a location (name or id) of RAM, CPU, TIA registers, positions or
+    cartridge RAM,
       read after the last instruction;
     * a dict from any of these to its weight;
     * an array: float[F, H, 160] weights of all pixels, float[H, 160] of the last frame's, float[128] of RAM.
@@ -187,18 +204,20 @@ def weighting(output: Any, trace: Trace) -> Weighting:
         terms = [(weighting(term, trace), float(weight)) for term, weight in output.items()]
         if not terms:
             raise VcsError("an empty weighting has no derivative: give at least one output")
-        return Weighting(np.concatenate([t.pixels for t, _ in terms]),
-                         np.concatenate([t.pixel_weights * w for t, w in terms]),
-                         np.concatenate([t.cells for t, _ in terms]),
-                         np.concatenate([t.cell_weights * w for t, w in terms]),
-                         " + ".join(f"{w:g} {t.text}" for t, w in terms[:4]) + (" + ..." if len(terms) > 4 else ""))
+        return Weighting(
+            np.concatenate([t.pixels for t, _ in terms]),
+            np.concatenate([t.pixel_weights * w for t, w in terms]),
+            np.concatenate([t.cells for t, _ in terms]),
+            np.concatenate([t.cell_weights * w for t, w in terms]),
+            " + ".join(f"{w:g} {t.text}" for t, w in terms[:4]) + (" + ..." if len(terms) > 4 else ""),
+        )
     if isinstance(output, np.ndarray):
         return _array_weighting(output, trace)
     if isinstance(output, Pixel):
         return _pixel(output.frame, output.row, output.column, trace)
     if isinstance(output, Ram):
-        return _cell(layout.RAM, output.index, layout.RAM_SIZE, trace)
-    if isinstance(output, str) or isinstance(output, (int, np.integer)) and not isinstance(output, bool):
+        return _cell(layout.RAM, output.byte, layout.RAM_SIZE, trace)
+    if isinstance(output, str) or (isinstance(output, (int, np.integer)) and not isinstance(output, bool)):
         where = layout.parse(output) if isinstance(output, str) else int(output)
         return _cell(0, where, layout.ROM, trace)
     if isinstance(output, tuple) and output:
@@ -208,8 +227,10 @@ def weighting(output: Any, trace: Trace) -> Weighting:
             return _pixel(output[1], output[2], output[3], trace)
         if output[0] == "ram" and len(output) == 2:
             return _cell(layout.RAM, output[1], layout.RAM_SIZE, trace)
-    raise VcsError(f'{output!r} is no output: give ("pixel", row, column), ("pixel", frame, row, column), ("ram", index), '
-                   "a location name, a dict from these to weights, or an array of weights")
+    raise VcsError(
+        f'{output!r} is no output: give ("pixel", row, column), ("pixel", frame, row, column), ("ram", '
+        "index), a location name, a dict from these to weights, or an array of weights"
+    )
 
 
 def _none() -> tuple[npt.NDArray[np.int64], Array]:
@@ -221,8 +242,10 @@ def _pixel(frame: Any, row: Any, column: Any, trace: Trace) -> Weighting:
     if not all(isinstance(i, (int, np.integer)) for i in (frame, row, column)):
         raise VcsError(f"a pixel is named by whole numbers, not ({frame!r}, {row!r}, {column!r})")
     if not (-frames <= frame < frames and 0 <= row < height and 0 <= column < width):
-        raise VcsError(f"there is no pixel (frame {frame}, row {row}, column {column}): this trace has frames 0 to "
-                       f"{frames - 1}, rows 0 to {height - 1} and columns 0 to {width - 1}")
+        raise VcsError(
+            f"there is no pixel (frame {frame}, row {row}, column {column}): this trace has frames 0 to "
+            f"{frames - 1}, rows 0 to {height - 1} and columns 0 to {width - 1}"
+        )
     place = np.array([[int(frame) % frames, row, column]], np.int64)
     return Weighting(place, np.ones(1), *_none(), f"pixel({int(frame) % frames}, {row}, {column})")
 
@@ -232,14 +255,23 @@ def _cell(first: int, index: Any, size: int, trace: Trace) -> Weighting:
         raise VcsError(f"a location is named by a whole number, not {index!r}")
     location = first + int(index)
     good = 0 <= index < size and (
-        location < layout.CPU + 11 or layout.TIA_W <= location < layout.TIA_W + layout.TIA_W_SIZE
+        location < layout.CPU + 11
+        or layout.TIA_W <= location < layout.TIA_W + layout.TIA_W_SIZE
         or layout.POSITION <= location < layout.POSITION + 5
-        or layout.CART <= location < layout.CART + len(trace.cart0))
+        or layout.CART <= location < layout.CART + len(trace.cart0)
+    )
     if not good:
-        raise VcsError(f"location {index} cannot be an output of this trace: use RAM 0 to 127, a CPU or TIA register, a "
-                       "position or a cell of its cartridge RAM")
-    return Weighting(np.zeros((0, 3), np.int64), np.zeros(0), np.array([location], np.int64), np.ones(1),
-                     layout.name(location))
+        raise VcsError(
+            f"location {index} cannot be an output of this trace: use RAM 0 to 127, a CPU or TIA register, a "
+            "position or a cell of its cartridge RAM"
+        )
+    return Weighting(
+        np.zeros((0, 3), np.int64),
+        np.zeros(0),
+        np.array([location], np.int64),
+        np.ones(1),
+        layout.name(location),
+    )
 
 
 def _array_weighting(array: npt.NDArray[Any], trace: Trace) -> Weighting:
@@ -252,8 +284,10 @@ def _array_weighting(array: npt.NDArray[Any], trace: Trace) -> Weighting:
     if weights.shape == trace.screens.shape[1:]:
         weights = np.concatenate([np.zeros((len(trace.screens) - 1, *weights.shape)), weights[None]])
     if weights.shape != trace.screens.shape:
-        raise VcsError(f"weights of shape {array.shape} fit nothing: give {trace.screens.shape} for all pixels, "
-                       f"{trace.screens.shape[1:]} for the last frame or (128,) for RAM")
+        raise VcsError(
+            f"weights of shape {array.shape} fit nothing: give {trace.screens.shape} for all pixels, "
+            f"{trace.screens.shape[1:]} for the last frame or (128,) for RAM"
+        )
     places = np.argwhere(weights).astype(np.int64)
     return Weighting(places, weights[tuple(places.T)], *_none(), f"{len(places)} weighted pixels")
 
@@ -269,7 +303,9 @@ def _wanted(wrt: str | Sequence[str] | None) -> tuple[str, ...]:
         try:
             where = layout.parse(item)
         except VcsError:
-            raise VcsError(f"wrt names {item!r}: use {', '.join(PARTS)}, or a location such as RAM[0x1C]") from None
+            raise VcsError(
+                f"wrt names {item!r}: use {', '.join(PARTS)}, or a location such as RAM[0x1C]"
+            ) from None
         names.append(_part_of(where))
     return tuple(dict.fromkeys(names))
 
@@ -278,60 +314,108 @@ def _part_of(location: int) -> str:
     if layout.INPUT <= location < layout.INPUT + layout.INPUT_SIZE:
         return "inputs"
     if layout.RIOT <= location < layout.INPUT and location not in (layout.RIOT + 1, layout.TIMER):
-        raise VcsError(f"{layout.name(location)} is read afresh each time: ask for the inputs, TIMER or SWACNT instead")
+        raise VcsError(
+            f"{layout.name(location)} is read afresh each time: ask for the inputs, TIMER or SWACNT instead"
+        )
     return max((first, name) for name, first in _FIRST.items() if first <= location)[1]
 
 
-def grads(trace: Trace, outputs: Sequence[Any], *, wrt: str | Sequence[str] | None = None, rules: str = "value",
-          engine: str = "adjoint", alpha: float = 10.0, T: float = 0.1, mode: str = "ste",
-          control: str = "pc") -> list[Attribution]:
-    """`grad` of several outputs of one trace at once: one sweep of the adjoint engine, one run of the soft one."""
+def grads(
+    trace: Trace,
+    outputs: Sequence[Any],
+    *,
+    wrt: str | Sequence[str] | None = None,
+    rules: str = "value",
+    engine: str = "adjoint",
+    alpha: float = 10.0,
+    T: float = 0.1,
+    mode: str = "ste",
+    control: str = "pc",
+) -> list[Attribution]:
+    """`grad` of several outputs of one trace at once: one sweep of the adjoint engine, one run of the soft
+    one."""
     from vcs.soft.rules import NAMES
 
-    for what, given, known in (("engine", engine, ENGINES), ("rule set", rules, NAMES), ("mode", mode, ("ste", "full"))):
+    for what, given, known in (
+        ("engine", engine, ENGINES),
+        ("rule set", rules, NAMES),
+        ("mode", mode, ("ste", "full")),
+    ):
         if given not in known:
             raise VcsError(f"there is no {what} {given!r}: use one of {', '.join(known)}")
     if not isinstance(trace, Trace):
-        raise VcsError(f"grad needs a Trace, not {type(trace).__name__}: use Machine.trace(actions) or Trace.load(path)")
+        raise VcsError(
+            f"grad needs a Trace, not {type(trace).__name__}: use Machine.trace(actions) or Trace.load(path)"
+        )
     parts = _wanted(wrt)
     targets = [weighting(output, trace) for output in outputs]
     run = _soft if engine == "soft" else _adjoint
     results = run(trace, targets, rules=rules, alpha=alpha, T=T, mode=mode, control=control)
-    return [Attribution({name: arrays[name] for name in parts}, target.text, value, rules, float(alpha), float(T), mode,
-                        control, engine, len(trace.frames))
-            for target, (arrays, value) in zip(targets, results)]
+    return [
+        Attribution(
+            {name: arrays[name] for name in parts},
+            target.text,
+            value,
+            rules,
+            float(alpha),
+            float(T),
+            mode,
+            control,
+            engine,
+            len(trace.frames),
+        )
+        for target, (arrays, value) in zip(targets, results)
+    ]
 
 
-def grad(trace: Trace, output: Any, *, wrt: str | Sequence[str] | None = None, rules: str = "value",
-         engine: str = "adjoint", alpha: float = 10.0, T: float = 0.1, mode: str = "ste",
-         control: str = "pc") -> Attribution:
-    """The derivative of `output` with respect to everything the machine held when the trace began, and its inputs.
+def grad(
+    trace: Trace,
+    output: Any,
+    *,
+    wrt: str | Sequence[str] | None = None,
+    rules: str = "value",
+    engine: str = "adjoint",
+    alpha: float = 10.0,
+    T: float = 0.1,
+    mode: str = "ste",
+    control: str = "pc",
+) -> Attribution:
+    """The derivative of `output` with respect to everything the machine held when the trace began, and its
+    inputs.
 
     Args:
         trace: what `Machine.trace` or `Trace.load` returned.
         output: a pixel, a RAM byte or register at the end, or a weighting of them; see `weighting`.
-        wrt: parts ("ram", "rom", "inputs", ...; see `PARTS`) or locations whose parts to keep; None keeps all.
-        rules: "value", one derivative a byte, or "bit", eight (docs/gradients.md).
+        wrt: parts ("ram", "rom", "inputs", ...; see `PARTS`) or locations whose parts to keep; None keeps
+        all. rules: "value", one derivative a byte, or "bit", eight (docs/gradients.md).
         engine: "adjoint", compiled, or "soft", readable; they agree to 1e-9.
         alpha, T: sharpness of the branch gate, temperature of the relaxed read in "full" mode.
-        mode: "ste", values exact, or "full", reads and branches relaxed (refused where that leaves the trace).
-        control: "pc", a branch moves the program counter only.
+        mode: "ste", values exact, or "full", reads and branches relaxed (refused where that leaves the
+        trace). control: "pc", a branch moves the program counter only.
 
     Raises VcsError, one sentence, for an output out of range or an unknown name.
     """
-    return grads(trace, [output], wrt=wrt, rules=rules, engine=engine, alpha=alpha, T=T, mode=mode, control=control)[0]
+    return grads(
+        trace, [output], wrt=wrt, rules=rules, engine=engine, alpha=alpha, T=T, mode=mode, control=control
+    )[0]
 
 
-def _adjoint(trace: Trace, targets: Sequence[Weighting], **settings: Any) -> list[tuple[dict[str, Array], float]]:
+def _adjoint(
+    trace: Trace, targets: Sequence[Weighting], **settings: Any
+) -> list[tuple[dict[str, Array], float]]:
     try:
         from vcs._adjoint import sweep
     except ImportError:
-        raise VcsError('the compiled adjoint engine is not built: run "pip install -e ." again, or use engine="soft"') from None
+        raise VcsError(
+            'the compiled adjoint engine is not built: run "pip install -e ." again, or use engine="soft"'
+        ) from None
     results: list[tuple[dict[str, Array], float]] = sweep(trace, targets, **settings)
     return results
 
 
-def _soft(trace: Trace, targets: Sequence[Weighting], **settings: Any) -> list[tuple[dict[str, Array], float]]:
+def _soft(
+    trace: Trace, targets: Sequence[Weighting], **settings: Any
+) -> list[tuple[dict[str, Array], float]]:
     import warnings
 
     import autograd.numpy as anp
@@ -347,11 +431,11 @@ def _soft(trace: Trace, targets: Sequence[Weighting], **settings: Any) -> list[t
     def run(state: Any) -> Any:
         out = machine(state)
         needed = {name for target in targets for name in map(_part_of, target.cells.tolist())}
-        finals = {name: getattr(out, name) for name in _READABLE if name in needed}
+        finals: dict[str, Any] = {part: getattr(out, part) for part in _READABLE if part in needed}
         shown = out.pixels
         totals = []
         for i, target in enumerate(targets):
-            total = anp.sum(shown[bounds[i]:bounds[i + 1]] * target.pixel_weights)
+            total = anp.sum(shown[bounds[i] : bounds[i + 1]] * target.pixel_weights)
             for location, weight in zip(target.cells.tolist(), target.cell_weights):
                 name = _part_of(location)
                 total = total + weight * finals[name][location - _FIRST[name]]

@@ -4,6 +4,7 @@ Traces, gradients and interventions name a place in the machine by one integer. 
 in `vcs/_hard/state.pxd` (a test compares them). Names look like "RAM[0x1C]", "A", "COLUP0", "CXM0P",
 "pos P0", "INTIM", "P0 right", "CART[0x10]", "ROM[0x123]".
 """
+
 from __future__ import annotations
 
 import re
@@ -12,15 +13,15 @@ from typing import Final
 from vcs.data import load_csv
 from vcs.errors import VcsError
 
-RAM: Final = 0                    # 128 RIOT RAM cells
-CPU: Final = 128                  # A X Y SP N V D I Z C PC
-TIA_W: Final = 192                # 64 write registers: the last byte written
-TIA_X: Final = 256                # inner state of the TIA, see INNER
-TIA_R: Final = 320                # 16 read registers
-RIOT: Final = 336                 # ports and timer, see RIOT_NAMES
-INPUT: Final = 352                # input lines, one value a frame, see INPUTS
-CART: Final = 1024                # cartridge RAM
-ROM: Final = 65536                # ROM image
+RAM: Final = 0  # 128 RIOT RAM cells
+CPU: Final = 128  # A X Y SP N V D I Z C PC
+TIA_W: Final = 192  # 64 write registers: the last byte written
+TIA_X: Final = 256  # inner state of the TIA, see INNER
+TIA_R: Final = 320  # 16 read registers
+RIOT: Final = 336  # ports and timer, see RIOT_NAMES
+INPUT: Final = 352  # input lines, one value a frame, see INPUTS
+CART: Final = 1024  # cartridge RAM
+ROM: Final = 65536  # ROM image
 
 RAM_SIZE: Final = 128
 TIA_W_SIZE: Final = 64
@@ -30,12 +31,29 @@ CART_SIZE: Final = ROM - CART
 CPU_NAMES: Final = ("A", "X", "Y", "SP", "N", "V", "D", "I", "Z", "C", "PC")
 FLAGS: Final = ("N", "V", "D", "I", "Z", "C")
 INNER: Final = ("GRP0OLD", "GRP1OLD", "ENABLOLD", "pos P0", "pos P1", "pos M0", "pos M1", "pos BL")
-POSITION: Final = TIA_X + 3       # positions of P0 P1 M0 M1 BL
+POSITION: Final = TIA_X + 3  # positions of P0 P1 M0 M1 BL
 RIOT_NAMES: Final = ("SWCHA", "SWACNT", "SWCHB", "SWBCNT", "INTIM", "INSTAT", "TIMER", "TIMER shift")
-TIMER: Final = RIOT + 6           # the byte written to TIM1T, TIM8T, TIM64T or T1024T
+TIMER: Final = RIOT + 6  # the byte written to TIM1T, TIM8T, TIM64T or T1024T
 INPUTS: Final = (
-    "P0 up", "P0 down", "P0 left", "P0 right", "P0 fire", "P1 up", "P1 down", "P1 left", "P1 right", "P1 fire",
-    "SELECT", "RESET", "colour", "difficulty L", "difficulty R", "paddle 0", "paddle 1", "paddle 2", "paddle 3",
+    "P0 up",
+    "P0 down",
+    "P0 left",
+    "P0 right",
+    "P0 fire",
+    "P1 up",
+    "P1 down",
+    "P1 left",
+    "P1 right",
+    "P1 fire",
+    "SELECT",
+    "RESET",
+    "colour",
+    "difficulty L",
+    "difficulty R",
+    "paddle 0",
+    "paddle 1",
+    "paddle 2",
+    "paddle 3",
 )
 INPUT_SIZE: Final = 32
 
@@ -53,7 +71,11 @@ TIA_R_NAMES: Final = _registers("read", TIA_R_SIZE)
 
 # start, names: the groups whose locations have a fixed name each
 _GROUPS: Final = (
-    (CPU, CPU_NAMES), (TIA_W, TIA_W_NAMES), (TIA_X, INNER), (TIA_R, TIA_R_NAMES), (RIOT, RIOT_NAMES),
+    (CPU, CPU_NAMES),
+    (TIA_W, TIA_W_NAMES),
+    (TIA_X, INNER),
+    (TIA_R, TIA_R_NAMES),
+    (RIOT, RIOT_NAMES),
     (INPUT, INPUTS),
 )
 _BY_NAME: Final = {name.upper(): start + i for start, names in _GROUPS for i, name in enumerate(names)}
@@ -93,6 +115,8 @@ def parse(text: str) -> int:
         return start + index
     known = _BY_NAME.get(text.strip().upper())
     if known is None:
-        raise VcsError(f"{text!r} names no location: use a register name such as A or COLUP0, an input such as "
-                       '"P0 right", or a cell such as RAM[0x1C], CART[0] or ROM[0x123]')
+        raise VcsError(
+            f"{text!r} names no location: use a register name such as A or COLUP0, an input such as "
+            '"P0 right", or a cell such as RAM[0x1C], CART[0] or ROM[0x123]'
+        )
     return known

@@ -4,6 +4,7 @@
 describes every column. A trace file is a versioned npz without pickles; it carries a hash over all its
 arrays, so a truncated or edited file is refused.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -25,27 +26,85 @@ VERSION: Final = 1
 
 # Columns of the row arrays: the packed structs of vcs/_hard/state.pxd, little endian (docs/design.md, "The
 # trace"). The order is the C structs': the machine's buffers are taken as they are.
-INSTR: Final = np.dtype([
-    ("cycles", "<i4"), ("frame", "<i4"), ("loc0", "<i4"), ("loc1", "<i4"), ("loc2", "<i4"), ("ea_loc", "<i4"),
-    ("ptr0", "<i4"), ("ptr1", "<i4"), ("pc", "<u2"), ("ea", "<u2"), ("opcode", "u1"), ("b1", "u1"), ("b2", "u1"),
-    ("a", "u1"), ("x", "u1"), ("y", "u1"), ("sp", "u1"), ("p", "u1"), ("rd", "u1"), ("wr", "u1"), ("flags", "u1"),
-    ("bank", "u1"),
-])
-TIA: Final = np.dtype([
-    ("instr", "<i4"), ("clock", "<i4"), ("reg", "u1"), ("value", "u1"), ("delta0", "i1"), ("delta1", "i1"),
-    ("delta2", "i1"), ("delta3", "i1"), ("delta4", "i1"), ("pad", "u1"),
-])
-SEGMENTS: Final = np.dtype([
-    ("instr", "<i4"), ("tia", "<i4"), ("frame", "<i4"), ("row", "<i2"), ("x0", "u1"), ("x1", "u1"), ("pf", "<u4"),
-    ("colu", "u1", 4), ("pos", "u1", 5), ("grp", "u1", 2), ("nusiz", "u1", 2), ("ctrlpf", "u1"), ("refp", "u1", 2),
-    ("en", "u1", 3), ("vdel", "u1", 3), ("vblank", "u1"), ("reflect", "u1"), ("skip", "u1", 2), ("m0mode", "u1"),
-    ("comb", "u1"),
-])
-FRAMES: Final = np.dtype([
-    ("first_instr", "<i4"), ("end_instr", "<i4"), ("first_tia", "<i4"), ("first_segment", "<i4"), ("action", "<i4"),
-    ("cycles", "<i4"), ("start_clock", "<i4"), ("paddle", "<i4", 4), ("swcha", "u1"), ("swchb", "u1"),
-    ("inpt", "u1", 2),
-])
+INSTR: Final = np.dtype(
+    [
+        ("cycles", "<i4"),
+        ("frame", "<i4"),
+        ("loc0", "<i4"),
+        ("loc1", "<i4"),
+        ("loc2", "<i4"),
+        ("ea_loc", "<i4"),
+        ("ptr0", "<i4"),
+        ("ptr1", "<i4"),
+        ("pc", "<u2"),
+        ("ea", "<u2"),
+        ("opcode", "u1"),
+        ("b1", "u1"),
+        ("b2", "u1"),
+        ("a", "u1"),
+        ("x", "u1"),
+        ("y", "u1"),
+        ("sp", "u1"),
+        ("p", "u1"),
+        ("rd", "u1"),
+        ("wr", "u1"),
+        ("flags", "u1"),
+        ("bank", "u1"),
+    ]
+)
+TIA: Final = np.dtype(
+    [
+        ("instr", "<i4"),
+        ("clock", "<i4"),
+        ("reg", "u1"),
+        ("value", "u1"),
+        ("delta0", "i1"),
+        ("delta1", "i1"),
+        ("delta2", "i1"),
+        ("delta3", "i1"),
+        ("delta4", "i1"),
+        ("pad", "u1"),
+    ]
+)
+SEGMENTS: Final = np.dtype(
+    [
+        ("instr", "<i4"),
+        ("tia", "<i4"),
+        ("frame", "<i4"),
+        ("row", "<i2"),
+        ("x0", "u1"),
+        ("x1", "u1"),
+        ("pf", "<u4"),
+        ("colu", "u1", 4),
+        ("pos", "u1", 5),
+        ("grp", "u1", 2),
+        ("nusiz", "u1", 2),
+        ("ctrlpf", "u1"),
+        ("refp", "u1", 2),
+        ("en", "u1", 3),
+        ("vdel", "u1", 3),
+        ("vblank", "u1"),
+        ("reflect", "u1"),
+        ("skip", "u1", 2),
+        ("m0mode", "u1"),
+        ("comb", "u1"),
+    ]
+)
+FRAMES: Final = np.dtype(
+    [
+        ("first_instr", "<i4"),
+        ("end_instr", "<i4"),
+        ("first_tia", "<i4"),
+        ("first_segment", "<i4"),
+        ("action", "<i4"),
+        ("cycles", "<i4"),
+        ("start_clock", "<i4"),
+        ("paddle", "<i4", 4),
+        ("swcha", "u1"),
+        ("swchb", "u1"),
+        ("inpt", "u1", 2),
+    ]
+)
 DTYPES: Final = {"instr": INSTR, "tia": TIA, "segments": SEGMENTS, "frames": FRAMES}
 
 # bits of INSTR.flags
@@ -56,16 +115,23 @@ WROTE: Final = 8
 
 # name -> dtype and number of dimensions of every array of a trace
 _ARRAYS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
-    "instr": (INSTR, 1), "tia": (TIA, 1), "segments": (SEGMENTS, 1), "frames": (FRAMES, 1),
-    "screens": (np.dtype("u1"), 3), "winner": (np.dtype("u1"), 3),
-    "x0": (np.dtype("<i4"), 1), "cart0": (np.dtype("u1"), 1), "rom": (np.dtype("u1"), 1),
+    "instr": (INSTR, 1),
+    "tia": (TIA, 1),
+    "segments": (SEGMENTS, 1),
+    "frames": (FRAMES, 1),
+    "screens": (np.dtype("u1"), 3),
+    "winner": (np.dtype("u1"), 3),
+    "x0": (np.dtype("<i4"), 1),
+    "cart0": (np.dtype("u1"), 1),
+    "rom": (np.dtype("u1"), 1),
     "start": (np.dtype("u1"), 1),
 }
 _X0_SIZE: Final = layout.CART
-NOBODY: Final = 255               # value of `winner` where no object won
+NOBODY: Final = 255  # value of `winner` where no object won
 
-# Places of x0 that are no locations: cycle of the last timer write, of the first read after expiry, whether there
-# was one, clock of the last HMOVE, and the cycle counter, all before the first frame restarts the counter.
+# Places of x0 that are no locations: cycle of the last timer write, of the first read after expiry, whether
+# there was one, clock of the last HMOVE, and the cycle counter, all before the first frame restarts the
+# counter.
 TIMER_SET: Final = 344
 TIMER_READ_AT: Final = 345
 TIMER_READ: Final = 346
@@ -92,17 +158,40 @@ class Trace:
     Every array is checked on construction; VcsError names the first thing that does not fit.
     """
 
-    def __init__(self, *, instr: npt.ArrayLike, tia: npt.ArrayLike, segments: npt.ArrayLike, frames: npt.ArrayLike,
-                 screens: npt.ArrayLike, winner: npt.ArrayLike, x0: npt.ArrayLike, cart0: npt.ArrayLike,
-                 rom: npt.ArrayLike, start: npt.ArrayLike) -> None:
-        given = {"instr": instr, "tia": tia, "segments": segments, "frames": frames, "screens": screens,
-                 "winner": winner, "x0": x0, "cart0": cart0, "rom": rom, "start": start}
+    def __init__(
+        self,
+        *,
+        instr: npt.ArrayLike,
+        tia: npt.ArrayLike,
+        segments: npt.ArrayLike,
+        frames: npt.ArrayLike,
+        screens: npt.ArrayLike,
+        winner: npt.ArrayLike,
+        x0: npt.ArrayLike,
+        cart0: npt.ArrayLike,
+        rom: npt.ArrayLike,
+        start: npt.ArrayLike,
+    ) -> None:
+        given = {
+            "instr": instr,
+            "tia": tia,
+            "segments": segments,
+            "frames": frames,
+            "screens": screens,
+            "winner": winner,
+            "x0": x0,
+            "cart0": cart0,
+            "rom": rom,
+            "start": start,
+        }
         arrays = {}
         for name, (dtype, ndim) in _ARRAYS.items():
             array = np.ascontiguousarray(given[name])
             if array.dtype != dtype or array.ndim != ndim:
-                raise VcsError(f"the trace's array {name!r} has type {array.dtype} and {array.ndim} dimensions where "
-                               f"{dtype} and {ndim} are expected: make the trace again with Machine.trace")
+                raise VcsError(
+                    f"the trace's array {name!r} has type {array.dtype} and {array.ndim} dimensions where "
+                    f"{dtype} and {ndim} are expected: make the trace again with Machine.trace"
+                )
             array.flags.writeable = False
             arrays[name] = array
         self.instr = arrays["instr"]
@@ -135,8 +224,10 @@ class Trace:
         return len(self.instr)
 
     def __repr__(self) -> str:
-        return (f"Trace({len(self.frames)} frames, {len(self.instr)} instructions, {len(self.tia)} TIA writes, "
-                f"{len(self.segments)} segments, rom {self.rom_sha256[:12]})")
+        return (
+            f"Trace({len(self.frames)} frames, {len(self.instr)} instructions, {len(self.tia)} TIA writes, "
+            f"{len(self.segments)} segments, rom {self.rom_sha256[:12]})"
+        )
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to `path` (npz) in one step. Raises VcsError if that place cannot be written."""
@@ -154,22 +245,42 @@ class Trace:
         try:
             data = Path(path).read_bytes()
         except OSError as why:
-            raise VcsError(f"the trace {path} cannot be read ({why.strerror}): give the path of a file that "
-                           "Trace.save wrote") from None
+            raise VcsError(
+                f"the trace {path} cannot be read ({why.strerror}): give the path of a file that "
+                "Trace.save wrote"
+            ) from None
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as npz:
                 version = int(npz["version"])
                 if version != VERSION:
-                    raise VcsError(f"the trace {path} has version {version} where {VERSION} is expected: {again}")
+                    raise VcsError(
+                        f"the trace {path} has version {version} where {VERSION} is expected: {again}"
+                    )
                 digest = str(npz["sha256"])
                 arrays = {name: npz[name] for name in _ARRAYS}
         except VcsError:
             raise
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, zlib.error, NotImplementedError,
-                TypeError, AttributeError, IndexError, MemoryError, RuntimeError):
-            raise VcsError(f"{path} is not a whole trace file (truncated, damaged or something else): {again}") from None
+        except (
+            zipfile.BadZipFile,
+            ValueError,
+            KeyError,
+            EOFError,
+            OSError,
+            zlib.error,
+            NotImplementedError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            MemoryError,
+            RuntimeError,
+        ):
+            raise VcsError(
+                f"{path} is not a whole trace file (truncated, damaged or something else): {again}"
+            ) from None
         if digest != _digest(arrays):
-            raise VcsError(f"the trace {path} was changed after it was saved (its hash does not match): {again}")
+            raise VcsError(
+                f"the trace {path} was changed after it was saved (its hash does not match): {again}"
+            )
         return cls(**arrays)
 
 
@@ -179,14 +290,14 @@ def start_values(core: Any) -> npt.NDArray[np.int32]:
     tia, riot = core.tia(), core.riot()
     a, x, y, sp, p, pc = core.cpu()
     x0[: layout.RAM_SIZE] = core.ram
-    x0[layout.CPU:layout.CPU + 4] = a, x, y, sp
-    x0[layout.CPU + 4:layout.CPU + 10] = [p >> k & 1 for k in (7, 6, 3, 2, 1, 0)]
+    x0[layout.CPU : layout.CPU + 4] = a, x, y, sp
+    x0[layout.CPU + 4 : layout.CPU + 10] = [p >> k & 1 for k in (7, 6, 3, 2, 1, 0)]
     x0[layout.parse("PC")] = pc
-    x0[layout.TIA_W:layout.TIA_W + layout.TIA_W_SIZE] = tia["regs"]
+    x0[layout.TIA_W : layout.TIA_W + layout.TIA_W_SIZE] = tia["regs"]
     # HMCLR clears the motions without being a write to their registers
-    x0[layout.TIA_W + 0x20:layout.TIA_W + 0x25] = [nibble << 4 for nibble in tia["hm"]]
-    x0[layout.TIA_X:layout.TIA_X + 3] = *tia["grp_old"], tia["enabl_old"] << 1
-    x0[layout.POSITION:layout.POSITION + 5] = tia["pos"]
+    x0[layout.TIA_W + 0x20 : layout.TIA_W + 0x25] = [nibble << 4 for nibble in tia["hm"]]
+    x0[layout.TIA_X : layout.TIA_X + 3] = *tia["grp_old"], tia["enabl_old"] << 1
+    x0[layout.POSITION : layout.POSITION + 5] = tia["pos"]
     x0[layout.RIOT + 1] = riot["swacnt"]
     x0[layout.TIMER] = riot["n"]
     x0[layout.TIMER + 1] = riot["shift"]
@@ -202,8 +313,13 @@ def record(core: Any, actions: Sequence[int] | npt.NDArray[np.int32], **options:
     cart0 = np.array(np.frombuffer(bytes(core.cart_ram), np.uint8))
     start = np.frombuffer(core.snapshot().to_bytes(), np.uint8)
     rows = core.record(actions, **options)
-    return Trace(**{name: rows[name] for name in ("instr", "tia", "segments", "frames", "screens", "winner")},
-                 x0=x0, cart0=cart0, rom=np.frombuffer(core.rom, np.uint8), start=start)
+    return Trace(
+        **{name: rows[name] for name in ("instr", "tia", "segments", "frames", "screens", "winner")},
+        x0=x0,
+        cart0=cart0,
+        rom=np.frombuffer(core.rom, np.uint8),
+        start=start,
+    )
 
 
 def _digest(arrays: dict[str, npt.NDArray[Any]]) -> str:

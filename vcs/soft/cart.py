@@ -3,6 +3,7 @@
 Which bank is mapped is a decision: the trace names the image's byte behind every access, for every
 mapper (`vcs/_hard/cart.pxi` does the mapping). A byte that a mapper makes up (location -1) is a constant.
 """
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

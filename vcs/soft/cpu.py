@@ -4,6 +4,7 @@ Models registers, flags as real-valued state, the stack, decimal mode and the un
 Which instruction runs and which cell it addresses are decisions of the trace; what it computes is computed
 here. Left out: time, which the trace holds.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -23,16 +24,25 @@ class Opcode(NamedTuple):
     mode: str
     length: int
     cycles: int
-    penalty: bool                 # one more cycle if the index leaves the page
+    penalty: bool  # one more cycle if the index leaves the page
 
 
 OPCODES: Final = tuple(
     Opcode(row["mnemonic"], row["mode"], int(row["bytes"]), int(row["cycles"]), row["page_penalty"] == "1")
-    for row in load_csv("opcodes.csv"))
+    for row in load_csv("opcodes.csv")
+)
 
 # flag and sense of each branch: +1 branch if set, -1 branch if clear
-_BRANCHES: Final = {"BMI": ("n", 1), "BPL": ("n", -1), "BVS": ("v", 1), "BVC": ("v", -1), "BCS": ("c", 1),
-                    "BCC": ("c", -1), "BEQ": ("z", 1), "BNE": ("z", -1)}
+_BRANCHES: Final = {
+    "BMI": ("n", 1),
+    "BPL": ("n", -1),
+    "BVS": ("v", 1),
+    "BVC": ("v", -1),
+    "BCS": ("c", 1),
+    "BCC": ("c", -1),
+    "BEQ": ("z", 1),
+    "BNE": ("z", -1),
+}
 ZERO: Final = Cell(0)
 ONE: Final = Cell(1)
 
@@ -46,7 +56,7 @@ class Cpu:
         self.a, self.x, self.y, self.sp = registers
         self.n, self.v, self.d, self.i, self.z, self.c = flags
         self._pc = pc
-        self._ahead = 0           # bytes executed since _pc was set: one node a jump instead of one an instruction
+        self._ahead = 0  # bytes executed since _pc was set: one node a jump instead of one an instruction
 
     @property
     def pc(self) -> Any:
@@ -60,8 +70,15 @@ class Cpu:
 
     def packed(self) -> int:
         """P as an int."""
-        return (plain(self.n) << 7 | plain(self.v) << 6 | 0x30 | plain(self.d) << 3 | plain(self.i) << 2
-                | plain(self.z) << 1 | plain(self.c))
+        return (
+            plain(self.n) << 7
+            | plain(self.v) << 6
+            | 0x30
+            | plain(self.d) << 3
+            | plain(self.i) << 2
+            | plain(self.z) << 1
+            | plain(self.c)
+        )
 
     def step(self, opcode: int) -> None:
         """Execute the trace's current instruction."""

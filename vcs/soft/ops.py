@@ -1,9 +1,11 @@
-"""The primitives of the soft machine: what each computes. `rules.py` holds their derivatives, by the same names.
+"""The primitives of the soft machine: what each computes. `rules.py` holds their derivatives, by the same
+names.
 
 Everything is an exact integer function of the machine, so a forward value never depends on alpha or T
 (soft.md 4) except in the relaxed ones. A number that carries a derivative is a `Cell`: an int that
 autograd can box. Under the `value` rules its cotangent is a float, under `bit` a byte's is a float64[8].
 """
+
 from __future__ import annotations
 
 import math
@@ -29,6 +31,7 @@ def plain(value: Any) -> int:
 
 # ------------------------------------------------------------------------------------------ memory
 
+
 def read(cells: npt.NDArray[np.float64], index: int) -> Cell:
     """The cell at `index` (soft.md 2.1): a gather, whose derivative is one-hot.
 
@@ -44,12 +47,14 @@ def line(lines: npt.NDArray[np.float64], frame: int, index: int) -> Cell:
 
 
 def number(numbers: npt.NDArray[np.float64], index: int) -> Cell:
-    """Element `index` of a float64[n] of flags, positions or counters: one derivative under both rule sets."""
+    """Element `index` of a float64[n] of flags, positions or counters: one derivative under both rule
+    sets."""
     return Cell(numbers[index])
 
 
 def latch(latches: npt.NDArray[np.float64], register: int, recorded: int) -> Cell:
-    """A read of a collision register: the recorded byte; `latches` float64[16] or [16, 8] is what it is a leaf of."""
+    """A read of a collision register: the recorded byte; `latches` float64[16] or [16, 8] is what it is a
+    leaf of."""
     return Cell(recorded)
 
 
@@ -64,7 +69,8 @@ def pack_numbers(*cells: int) -> npt.NDArray[np.float64]:
 
 
 def relaxed_read(centre: int, *neighbours: int, weights: npt.NDArray[np.float64]) -> Cell:
-    """round(sum of weights[k] * cell k), the relaxed read of soft.md 2.5 over the centre and its neighbours."""
+    """round(sum of weights[k] * cell k), the relaxed read of soft.md 2.5 over the centre and its
+    neighbours."""
     return Cell(round(float(weights @ np.array((centre, *neighbours), dtype=np.float64))))
 
 
@@ -77,7 +83,7 @@ def read_weights(temperature: float, window: int) -> npt.NDArray[np.float64]:
 
 # -------------------------------------------------------------------------------------- arithmetic
 
-_DECODE = [10 * (b >> 4) + (b & 15) for b in range(256)]           # cpu.md 7.2
+_DECODE = [10 * (b >> 4) + (b & 15) for b in range(256)]  # cpu.md 7.2
 _ENCODE = [16 * (v % 100 // 10) + v % 10 for v in range(256)]
 
 
@@ -142,6 +148,7 @@ def decrement(u: int) -> Cell:
 
 
 # ------------------------------------------------------------------------------- logic and shifts
+
 
 def and_(a: int, m: int) -> Cell:
     return Cell(int(a) & m)
@@ -216,6 +223,7 @@ def arr_c(t: int, c: int, decimal: int) -> Cell:
 
 # ------------------------------------------------------------------------------- program counter
 
+
 def word(low: int, high: int, offset: int) -> Cell:
     """A program counter made of two bytes."""
     return Cell(low + 256 * high + offset & 0xFFFF)
@@ -231,7 +239,8 @@ def gate(z: float, alpha: float) -> float:
 
 
 def branch(pc: int, flag: int, displacement: int, sense: int, alpha: float) -> Cell:
-    """PC after a branch (soft.md 2.3, straight-through): `pc` is its address, `sense` +1 for branch-if-set and
+    """PC after a branch (soft.md 2.3, straight-through): `pc` is its address, `sense` +1 for branch-if-set
+    and
     -1 for branch-if-clear, `displacement` the operand byte."""
     taken = flag == (sense > 0)
     return Cell(pc + 2 + (signed(displacement) if taken else 0) & 0xFFFF)
@@ -254,6 +263,7 @@ def select(logits: npt.NDArray[np.float64], rows: npt.NDArray[np.float64], tempe
 
 
 # ------------------------------------------------------------------------------------- RIOT, ports
+
 
 def intim(n: int, elapsed: int) -> Cell:
     """INTIM of a running timer: `elapsed` whole intervals since `n` was written (riot.md 4)."""
@@ -282,7 +292,8 @@ _UP = (6, 5, 4, 4, 3, 2, 1, 1, 0, -1, -2, -2, -3, -4, -5, -5, -6, -7, -8, -8)
 
 
 def motion(nibble: int, cycle: int) -> tuple[int, bool]:
-    """Pixels that HMOVE at line cycle `cycle` moves an object by, and whether the nibble decides them (tia.md 9.2)."""
+    """Pixels that HMOVE at line cycle `cycle` moves an object by, and whether the nibble decides them
+    (tia.md 9.2)."""
     base = -nibble if nibble < 8 else 16 - nibble
     if cycle <= 3 or cycle == 75:
         return base, True

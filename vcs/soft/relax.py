@@ -4,6 +4,7 @@ Only ROM and RIOT RAM are relaxed (relaxation.md 4.1): over four neighbours on e
 128 bytes of RAM or inside the mapped 4 KiB of the cartridge. Registers of the TIA and the RIOT, pulls and
 cartridge RAM are exact.
 """
+
 from __future__ import annotations
 
 from typing import Final

@@ -9,6 +9,7 @@ It follows the trace's decisions (instructions, addresses, branches, beam, latch
 every value itself; with `check=True` each instruction's registers, flags, stores, loads, motions and drawn
 pixels are compared with the trace. The rules are those of docs/gradients.md.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,9 +49,9 @@ PARTS: Final[dict[str, tuple[int, int, bool]]] = {
 
 
 class Step(NamedTuple):
-    """The soft machine after an instruction, as plain ints."""
+    """The soft machine after instruction `k`, as plain ints."""
 
-    index: int
+    k: int
     a: int
     x: int
     y: int
@@ -65,12 +66,24 @@ class Step(NamedTuple):
 class Replay:
     """A trace prepared for the soft machine; call it with a state to get its `Outputs`."""
 
-    def __init__(self, source: trace.Trace, *, rules: str = "value", alpha: float = 10.0, T: float = 0.1,
-                 mode: str = "ste", control: str = "pc", pixels: Any = (), check: bool = True) -> None:
+    def __init__(
+        self,
+        source: trace.Trace,
+        *,
+        rules: str = "value",
+        alpha: float = 10.0,
+        T: float = 0.1,
+        mode: str = "ste",
+        control: str = "pc",
+        pixels: Any = (),
+        check: bool = True,
+    ) -> None:
         if mode not in MODES:
             raise VcsError(f"there is no mode {mode!r}: use one of {', '.join(MODES)}")
         if control not in CONTROLS:
-            raise VcsError(f"the soft machine has no control rule {control!r}: use one of {', '.join(CONTROLS)}")
+            raise VcsError(
+                f"the soft machine has no control rule {control!r}: use one of {', '.join(CONTROLS)}"
+            )
         for name, number in (("alpha", alpha), ("T", T)):
             if not (np.isfinite(number) and number > 0):
                 raise VcsError(f"{name} is {number}: give a positive, finite number")
@@ -87,8 +100,15 @@ class Replay:
         self.columns = {name: source.instr[name].tolist() for name in trace.INSTR.names or ()}
         self.cycles_at = _access_cycles(source)
         t = source.tia
-        self.tia_rows = list(zip(t["instr"].tolist(), t["reg"].tolist(), t["value"].tolist(), t["clock"].tolist(),
-                                 np.stack([t[f"delta{o}"] for o in range(5)], axis=1).tolist()))
+        self.tia_rows = list(
+            zip(
+                t["instr"].tolist(),
+                t["reg"].tolist(),
+                t["value"].tolist(),
+                t["clock"].tolist(),
+                np.stack([t[f"delta{o}"] for o in range(5)], axis=1).tolist(),
+            )
+        )
         self.by_segment = self._pixels_by_segment()
         self.segment_tia = source.segments["tia"].tolist()
         if mode == "full":
@@ -107,14 +127,14 @@ class Replay:
     def start(self) -> dict[str, npt.NDArray[np.float64]]:
         """The state at the start of the trace, to differentiate at: a dict of float64 arrays.
 
-        ram [128], registers [4] (A X Y SP), flags [6] (N V D I Z C), pc [1], tia [64], delayed [3] (GRP0OLD GRP1OLD
-        ENABLOLD), positions [5], latches [16], swacnt [1], timer [1], cart [c], rom [N], inputs [F, 32]. Under the `bit`
-        rules a part that holds bytes has a second axis of 8, bit 0 first.
+        ram [128], registers [4] (A X Y SP), flags [6] (N V D I Z C), pc [1], tia [64], delayed [3] (GRP0OLD
+        GRP1OLD ENABLOLD), positions [5], latches [16], swacnt [1], timer [1], cart [c], rom [N], inputs [F,
+        32]. Under the `bit` rules a part that holds bytes has a second axis of 8, bit 0 first.
         """
         t = self.trace
         bytes_too = self.rules == "bit"
         state: dict[str, npt.NDArray[np.float64]] = {}
-        parts = {name: (t.x0[first:first + n], wide) for name, (first, n, wide) in PARTS.items()}
+        parts = {name: (t.x0[first : first + n], wide) for name, (first, n, wide) in PARTS.items()}
         for name, (values, wide) in {**parts, "cart": (t.cart0, True), "rom": (t.rom, True)}.items():
             state[name] = ops.BITS[values] if wide and bytes_too else np.asarray(values, dtype=np.float64)
         state["inputs"] = input_lines(t)
@@ -135,10 +155,18 @@ class Replay:
         run = Run(self, self.start() if state is None else state)
         for k in run.instructions():
             cpu = run.cpu
-            yield Step(k, plain(cpu.a), plain(cpu.x), plain(cpu.y), plain(cpu.sp), cpu.packed(), cpu.plain_pc(),
-                       tuple(plain(run.ram_cell(i)) for i in range(layout.RAM_SIZE)),
-                       tuple(plain(run.tia.cell(layout.TIA_W + r)) for r in range(layout.TIA_W_SIZE)),
-                       tuple(plain(run.tia.cell(layout.POSITION + o)) for o in range(5)))
+            yield Step(
+                k,
+                plain(cpu.a),
+                plain(cpu.x),
+                plain(cpu.y),
+                plain(cpu.sp),
+                cpu.packed(),
+                cpu.plain_pc(),
+                tuple(plain(run.ram_cell(i)) for i in range(layout.RAM_SIZE)),
+                tuple(plain(run.tia.cell(layout.TIA_W + r)) for r in range(layout.TIA_W_SIZE)),
+                tuple(plain(run.tia.cell(layout.POSITION + o)) for o in range(5)),
+            )
 
 
 class Run:
@@ -154,9 +182,9 @@ class Run:
         self.check = replay.check
         self.state = state
         self.x0 = t.x0.tolist()
-        self.k = 0                # the current instruction
+        self.k = 0  # the current instruction
         self.frame = 0
-        self.clock = 0            # colour clock of the current TIA write
+        self.clock = 0  # colour clock of the current TIA write
         self.hmove_clock = self.x0[trace.HMOVE_CLOCK]
         self._columns = c = replay.columns
         self._opcode, self._b1, self._b2 = c["opcode"], c["b1"], c["b2"]
@@ -166,15 +194,19 @@ class Run:
         self._parts: dict[str, Any] = {}
         self._ram: list[Any] = [None] * layout.RAM_SIZE
         self._lines: dict[tuple[int, int], Any] = {}
-        self._row = 0             # TIA writes done
-        self._segment = 0         # segments done
-        self.drawn: list[tuple[npt.NDArray[np.int64], Any]] = []   # which wanted pixels, and their values
-        self.history: list[tuple[int, ...]] = []                   # the drawing parameters of every segment
+        self._row = 0  # TIA writes done
+        self._segment = 0  # segments done
+        self.drawn: list[tuple[npt.NDArray[np.int64], Any]] = []  # which wanted pixels, and their values
+        self.history: list[tuple[int, ...]] = []  # the drawing parameters of every segment
         self.tia = tia.Tia(self)
         self.riot = Riot(self, self.start_value(layout.RIOT + 1), self.start_value(layout.TIMER))
         self.cart = Cart(self, self.part("rom"), self.part("cart"))
-        self.cpu = Cpu(self, [self.start_value(layout.CPU + i) for i in range(4)],
-                       [self.start_value(layout.CPU + i) for i in range(4, 10)], self.start_value(layout.CPU + 10))
+        self.cpu = Cpu(
+            self,
+            [self.start_value(layout.CPU + i) for i in range(4)],
+            [self.start_value(layout.CPU + i) for i in range(4, 10)],
+            self.start_value(layout.CPU + 10),
+        )
         self.latches = self.part("latches")
 
     # ------------------------------------------------------------------------------ the state
@@ -222,8 +254,14 @@ class Run:
             before = int(row["cycles"])
             for k in range(first, end):
                 self.k = k
-                if self.check and (plain(cpu.a) != a[k] or plain(cpu.x) != x[k] or plain(cpu.y) != y[k]
-                                   or plain(cpu.sp) != sp[k] or cpu.packed() != p[k] or cpu.plain_pc() != pc[k]):
+                if self.check and (
+                    plain(cpu.a) != a[k]
+                    or plain(cpu.x) != x[k]
+                    or plain(cpu.y) != y[k]
+                    or plain(cpu.sp) != sp[k]
+                    or cpu.packed() != p[k]
+                    or cpu.plain_pc() != pc[k]
+                ):
                     self._registers_differ()
                 cpu.step(opcode[k])
                 yield k
@@ -237,11 +275,14 @@ class Run:
 
     def differs(self, what: str, soft: Any, hard: Any) -> None:
         row = self.trace.instr[self.k]
+        if self.full:
+            why = f"relaxed at alpha {self.alpha} and T {self.replay.T} the machine takes another path"
+        else:
+            why = "a state other than the trace's start takes another path; from its start this is a bug"
         raise VcsError(
-            f"the soft machine left the trace at instruction {self.k} (frame {self.frame}, PC ${int(row['pc']):04X}): "
-            f"{what} is {soft} where the trace has {hard}"
-            + (f"; relaxed at alpha {self.alpha} and T {self.replay.T} the machine takes another path" if self.full else
-               "; a state other than the trace's own start takes another path, or this is a bug to report"))
+            f"the soft machine left the trace at instruction {self.k} (frame {self.frame}, PC "
+            f"${int(row['pc']):04X}): {what} is {soft} where the trace has {hard}; {why}"
+        )
 
     def _registers_differ(self) -> None:
         cpu, row = self.cpu, self.trace.instr[self.k]
@@ -275,8 +316,10 @@ class Run:
         """The two bytes of JMP (abs)'s or BRK's new program counter."""
         following = self._columns["pc"][self.k + 1] if self.k + 1 < len(self._opcode) else None
         low, high = self._columns["ptr0"][self.k], self._columns["ptr1"][self.k]
-        return (self._load(low, None if following is None else following & 255),
-                self._load(high, None if following is None else following >> 8))
+        return (
+            self._load(low, None if following is None else following & 255),
+            self._load(high, None if following is None else following >> 8),
+        )
 
     def idle(self) -> None:
         """The data read of a NOP: it may set off the timer's side effect."""
@@ -319,10 +362,11 @@ class Run:
         return self._load(location, recorded)
 
     def _read_location(self, location: int) -> int:
-        """What a read-modify-write reads, whose location in the trace is the one it writes (docs/design.md)."""
+        """What a read-modify-write reads, whose location in the trace is the one it writes
+        (docs/design.md)."""
         if location >= layout.CART or 0 <= location < layout.RAM_SIZE:
             return location
-        ea = self._ea[self.k]
+        ea: int = self._ea[self.k]
         if ea & 0x1080 == 0:
             return layout.TIA_R + (ea & 15)
         if ea & 0x1280 == 0x280:
@@ -330,7 +374,8 @@ class Run:
         return location
 
     def _load(self, location: int, recorded: int | None) -> Any:
-        """The Cell behind a read at `location`, checked against the byte the trace recorded (None: unknown)."""
+        """The Cell behind a read at `location`, checked against the byte the trace recorded (None:
+        unknown)."""
         if 0 <= location < layout.RAM_SIZE:
             cell = self.ram_cell(location)
         elif location >= layout.ROM:
@@ -366,7 +411,7 @@ class Run:
             return int(self._b1[k]) & 0x3F
         if mode == "absolute" or mode in _INDEXED:
             return int(self._b2[k]) & 0x3F
-        return recorded & 0x3F    # the high pointer byte, or a dummy read of the stack
+        return recorded & 0x3F  # the high pointer byte, or a dummy read of the stack
 
     def _put(self, location: int, address: int, value: Any) -> None:
         rows = self.replay.tia_rows
@@ -408,8 +453,9 @@ class Run:
             s += 1
         self._segment = s
 
-    def _draw_wanted(self, s: int, which: npt.NDArray[np.int64], values: tuple[Any, ...],
-                     numbers: tuple[int, ...]) -> None:
+    def _draw_wanted(
+        self, s: int, which: npt.NDArray[np.int64], values: tuple[Any, ...], numbers: tuple[int, ...]
+    ) -> None:
         columns = self.replay.pixels[which, 2]
         scene = tia.Scene.of(self.trace.segments[s], columns)
         parts = list(tia.slopes(numbers, scene))
@@ -425,16 +471,19 @@ class Run:
         wrong = np.argwhere((mine >= 0) & (mine != t.screens))
         if len(wrong):
             frame, row, column = (int(i) for i in wrong[0])
-            raise VcsError(f"the soft machine's picture differs from the trace in {len(wrong)} pixels, first in frame "
-                           f"{frame}, row {row}, column {column}: {int(mine[frame, row, column])} where the trace has "
-                           f"{int(t.screens[frame, row, column])}")
+            raise VcsError(
+                f"the soft machine's picture differs from the trace in {len(wrong)} pixels, first in frame "
+                f"{frame}, row {row}, column {column}: {int(mine[frame, row, column])} where the trace has "
+                f"{int(t.screens[frame, row, column])}"
+            )
 
 
 class Outputs:
     """What a run ended with; each attribute is an array that autograd can differentiate.
 
-    pixels float64[P]: the pixels asked for, palette indices. ram [128], registers [4], flags [6], pc [1], tia [64],
-    positions [5], cart [c]: the state after the last instruction, as numbers (bytes under both rule sets).
+    pixels float64[P]: the pixels asked for, palette indices. ram [128], registers [4], flags [6], pc [1],
+    tia [64], positions [5], cart [c]: the state after the last instruction, as numbers (bytes under both
+    rule sets).
     """
 
     def __init__(self, run: Run) -> None:
@@ -495,15 +544,19 @@ def owners(t: trace.Trace) -> npt.NDArray[np.int32]:
     owner = np.full(t.screens.shape, -1, np.int32)
     height = t.screens.shape[1]
     s = t.segments
-    for i, (frame, row, x0, x1) in enumerate(zip(s["frame"].tolist(), s["row"].tolist(), s["x0"].tolist(),
-                                                 s["x1"].tolist())):
+    for i, (frame, row, x0, x1) in enumerate(
+        zip(s["frame"].tolist(), s["row"].tolist(), s["x0"].tolist(), s["x1"].tolist())
+    ):
         if row < height:
             owner[frame, row, x0:x1] = i
     return owner
 
 
-def draw_pictures(t: trace.Trace, owner: npt.NDArray[np.int32], history: Sequence[tuple[int, ...]]) -> npt.NDArray[np.int64]:
-    """All frames from the drawing parameters of every segment, int64[F, H, 160]; -1 where nothing was drawn."""
+def draw_pictures(
+    t: trace.Trace, owner: npt.NDArray[np.int32], history: Sequence[tuple[int, ...]]
+) -> npt.NDArray[np.int64]:
+    """All frames from the drawing parameters of every segment, int64[F, H, 160]; -1 where nothing was
+    drawn."""
     picture = np.full(owner.shape, -1, np.int64)
     if not history:
         return picture
@@ -539,7 +592,8 @@ def input_lines(t: trace.Trace) -> npt.NDArray[np.float64]:
 
 
 def _access_cycles(t: trace.Trace) -> list[int]:
-    """The cycle counter at each instruction's data accesses: base cycles, one more where an indexed read crossed."""
+    """The cycle counter at each instruction's data accesses: base cycles, one more where an indexed read
+    crossed."""
     base = np.array([o.cycles for o in OPCODES])[t.instr["opcode"]]
     penalty = np.array([o.penalty for o in OPCODES])[t.instr["opcode"]]
     crossed = penalty & (t.instr["flags"] & trace.CROSSED != 0)
@@ -556,9 +610,11 @@ def _check_relaxed_code(t: trace.Trace, temperature: float) -> None:
         wrong = here[relaxed[location[here] - layout.ROM] != t.instr[byte][here]]
         if len(wrong):
             k = int(wrong[0])
-            raise VcsError(f"relaxed at T {temperature} the machine leaves the trace at instruction {k}: it reads "
-                           f"{int(relaxed[location[k] - layout.ROM])} instead of {int(t.instr[byte][k])} from "
-                           f"{layout.name(int(location[k]))}; use T below 0.1443")
+            raise VcsError(
+                f"relaxed at T {temperature} the machine leaves the trace at instruction {k}: it reads "
+                f"{int(relaxed[location[k] - layout.ROM])} instead of {int(t.instr[byte][k])} from "
+                f"{layout.name(int(location[k]))}; use T below 0.1443"
+            )
 
 
 def _pixel_array(pixels: Any, t: trace.Trace) -> npt.NDArray[np.int64]:
@@ -571,20 +627,32 @@ def _pixel_array(pixels: Any, t: trace.Trace) -> npt.NDArray[np.int64]:
     array = np.asarray(pixels, dtype=np.int64).reshape(-1, 3)
     for frame, row, column in array:
         if not (0 <= frame < frames and 0 <= row < height and 0 <= column < width):
-            raise VcsError(f"there is no pixel (frame {frame}, row {row}, column {column}): this trace has frames 0 to "
-                           f"{frames - 1}, rows 0 to {height - 1} and columns 0 to {width - 1}")
+            raise VcsError(
+                f"there is no pixel (frame {frame}, row {row}, column {column}): this trace has frames 0 to "
+                f"{frames - 1}, rows 0 to {height - 1} and columns 0 to {width - 1}"
+            )
     return array
 
 
-def replay(source: trace.Trace, *, rules: str = "value", alpha: float = 10.0, T: float = 0.1, mode: str = "ste",
-           control: str = "pc", pixels: Any = (), check: bool = True) -> Replay:
+def replay(
+    source: trace.Trace,
+    *,
+    rules: str = "value",
+    alpha: float = 10.0,
+    T: float = 0.1,
+    mode: str = "ste",
+    control: str = "pc",
+    pixels: Any = (),
+    check: bool = True,
+) -> Replay:
     """Prepare the soft machine to run along a trace.
 
     Args:
         source: the trace.
         rules: "value" (one derivative a byte) or "bit" (eight).
         alpha, T: sharpness of the branch gate and temperature of the relaxed read.
-        mode: "ste" (values exact, derivatives of the relaxation), "full" (relaxed reads and branches, rounded; raises
+        mode: "ste" (values exact, derivatives of the relaxation), "full" (relaxed reads and branches,
+        rounded; raises
             VcsError where that leaves the trace) or "hard" (values only: a derivative of it is zero).
         control: "pc", the branch gate moves the program counter only.
         pixels: (frame, row, column) triples that `Outputs.pixels` shall hold, or "all".
@@ -592,4 +660,6 @@ def replay(source: trace.Trace, *, rules: str = "value", alpha: float = 10.0, T:
 
     Returns a `Replay`. Raises VcsError for an unknown name or a pixel outside the picture.
     """
-    return Replay(source, rules=rules, alpha=alpha, T=T, mode=mode, control=control, pixels=pixels, check=check)
+    return Replay(
+        source, rules=rules, alpha=alpha, T=T, mode=mode, control=control, pixels=pixels, check=check
+    )

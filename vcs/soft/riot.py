@@ -1,5 +1,7 @@
-"""RIOT of the soft machine: ports and timer (riot.md; `vcs/_hard/riot.pxi` is its twin). RAM is in `replay.py`,
+"""RIOT of the soft machine: ports and timer (riot.md; `vcs/_hard/riot.pxi` is its twin). RAM is in
+`replay.py`,
 because it needs no code."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +12,7 @@ from vcs.soft.ops import Cell, plain
 if TYPE_CHECKING:
     from vcs.soft.replay import Run
 
-_SHIFTS: Final = (0, 3, 6, 10)    # TIM1T TIM8T TIM64T T1024T
+_SHIFTS: Final = (0, 3, 6, 10)  # TIM1T TIM8T TIM64T T1024T
 # SWCHA bit -> input line: right port up down left right, then left port (riot.md 3)
 _PORT_A: Final = (5, 6, 7, 8, 0, 1, 2, 3)
 # the lines of SWCHB: RESET, SELECT, colour, difficulty left, right
@@ -23,7 +25,7 @@ class Riot:
         self.run = run
         self.op = run.op
         self.swacnt = swacnt
-        self.timer = timer        # the byte written
+        self.timer = timer  # the byte written
         self.shift = x0[layout.TIMER + 1]
         self.set_at = x0[trace.TIMER_SET]
         self.read_at = x0[trace.TIMER_READ_AT]

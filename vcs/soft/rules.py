@@ -5,6 +5,7 @@ autograd's `defvjp` takes: (answer, *arguments) -> (cotangent of the answer -> c
 A byte's cotangent is a float under `value` and a float64[8] under `bit`; a flag's, line's, counter's or
 position's is a float under both.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,7 +15,16 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from autograd.extend import Box, SparseObject, VSpace, defvjp, defvjp_argnum, defvjp_argnums, primitive, vspace
+from autograd.extend import (
+    Box,
+    SparseObject,
+    VSpace,
+    defvjp,
+    defvjp_argnum,
+    defvjp_argnums,
+    primitive,
+    vspace,
+)
 
 from vcs.errors import VcsError
 from vcs.soft import ops, tia
@@ -24,11 +34,11 @@ Array = npt.NDArray[np.float64]
 Rule = Callable[..., Callable[[Any], Any]]
 
 
-class CellBox(Box):
+class CellBox(Box):  # type: ignore[misc]
     __slots__ = ()
 
 
-class CellSpace(VSpace):
+class CellSpace(VSpace):  # type: ignore[misc]
     """What autograd needs to start or end a derivative at a single Cell."""
 
     def zeros(self) -> float:
@@ -58,8 +68,10 @@ _POP: Final = [byte.bit_count() for byte in range(256)]
 
 # --------------------------------------------------------------------- Boolean differences, contraction
 
+
 def boolean_difference(f: Callable[[int], int], u: int, g: Array) -> Array:
-    """Cotangent of the bits of u: the exact difference of every bit of the byte f(u) when one bit of u flips."""
+    """Cotangent of the bits of u: the exact difference of every bit of the byte f(u) when one bit of u
+    flips."""
     high = [f(u | 1 << k) for k in range(8)]
     low = [f(u & ~(1 << k)) for k in range(8)]
     out: Array = (BITS[high] - BITS[low]) @ g
@@ -78,10 +90,12 @@ def contraction(f: Callable[[int], int], u: int) -> float:
 
 # ---------------------------------------------------------------------------------------- shared rules
 
+
 def _sparse(cells: Array, place: Any, g: Any) -> SparseObject:
     def add(total: Array) -> Array:
         total[place] += g
         return total
+
     return SparseObject(vspace(cells), add)
 
 
@@ -105,13 +119,16 @@ def _gate_slope(flag: int, displacement: int, sense: int, alpha: float) -> float
     return 2 * sense * alpha * g * (1 - g) * ops.signed(displacement)
 
 
-def _branch_flag(ans: int, pc: int, flag: int, displacement: int, sense: int, alpha: float) -> Callable[[float], float]:
+def _branch_flag(
+    ans: int, pc: int, flag: int, displacement: int, sense: int, alpha: float
+) -> Callable[[float], float]:
     slope = _gate_slope(flag, displacement, sense, alpha)
     return lambda g: slope * g
 
 
-def _branch_displacement(ans: int, pc: int, flag: int, displacement: int, sense: int,
-                         alpha: float) -> Callable[[float], float]:
+def _branch_displacement(
+    ans: int, pc: int, flag: int, displacement: int, sense: int, alpha: float
+) -> Callable[[float], float]:
     slope = ops.gate(sense * (2 * flag - 1), alpha)
     return lambda g: slope * g
 
@@ -132,6 +149,7 @@ def _select_logits(ans: Any, logits: Array, rows: Array, temperature: float) -> 
         along = rows @ np.asarray(g) if rows.ndim > 1 else rows * g
         result: Array = w * (along - w @ along) / temperature
         return result
+
     return back
 
 
@@ -140,24 +158,34 @@ def _select_rows(ans: Any, logits: Array, rows: Array, temperature: float) -> Ca
     return lambda g: np.multiply.outer(e / e.sum(), g)
 
 
-def _pixels(join: Callable[[tia.Contribution, Array, Any], Any], byte: int) -> Callable[..., Any]:
-    """The rule of `tia.pixels`: all its slopes, put together as the rule set says; a byte has `byte` derivatives."""
-    def rule(argnums: tuple[int, ...], ans: Array, args: tuple[int, ...], kwargs: Any) -> Callable[[Array], Any]:
+def _pixels(join: Callable[[tia.Contribution, Array], Any], byte: int) -> Callable[..., Any]:
+    """The rule of `tia.pixels`: all its slopes, put together as the rule set says; a byte has `byte`
+    derivatives."""
+
+    def rule(
+        argnums: tuple[int, ...], ans: Array, args: tuple[int, ...], kwargs: Any
+    ) -> Callable[[Array], Any]:
         def back(g: Array) -> tuple[Any, ...]:
-            totals: dict[int, Any] = {a: np.zeros(byte) if byte > 1 and not tia.PARAMETERS[a].startswith("pos") else 0.0
-                                      for a in argnums}
+            totals: dict[int, Any] = {
+                a: np.zeros(byte) if byte > 1 and not tia.PARAMETERS[a].startswith("pos") else 0.0
+                for a in argnums
+            }
             for part in kwargs["parts"]:
                 if part.parameter in totals:
                     totals[part.parameter] = totals[part.parameter] + join(part, g)
             return tuple(totals.values())
+
         return back
+
     return rule
 
 
 # ------------------------------------------------------------------------------------------ `value`
 
+
 def _flag_slopes(f: Callable[..., int]) -> tuple[Rule, Rule, Rule]:
     """V: the contraction in both bytes, the plain difference in the carry."""
+
     def in_a(ans: int, a: int, m: int, c: int, d: int) -> Callable[[float], float]:
         slope = contraction(lambda u: f(u, m, c, d), a)
         return lambda g: slope * g
@@ -169,6 +197,7 @@ def _flag_slopes(f: Callable[..., int]) -> tuple[Rule, Rule, Rule]:
     def in_c(ans: int, a: int, m: int, c: int, d: int) -> Callable[[float], float]:
         slope = f(a, m, 1, d) - f(a, m, 0, d)
         return lambda g: slope * g
+
     return in_a, in_m, in_c
 
 
@@ -176,6 +205,7 @@ def _contracted(f: Callable[..., int]) -> Rule:
     def rule(ans: int, u: int, *rest: int) -> Callable[[float], float]:
         slope = contraction(lambda v: f(v, *rest), u)
         return lambda g: slope * g
+
     return rule
 
 
@@ -185,6 +215,7 @@ def _no_slope(ans: Any, *args: Any) -> Callable[[Any], float]:
 
 def _passing(slope: Callable[[int], float]) -> tuple[Rule, Rule]:
     """AND, ORA, EOR: the contraction in one operand depends on the other only."""
+
     def first(ans: int, a: int, m: int) -> Callable[[float], float]:
         s = slope(m)
         return lambda g: s * g
@@ -192,17 +223,18 @@ def _passing(slope: Callable[[int], float]) -> tuple[Rule, Rule]:
     def second(ans: int, a: int, m: int) -> Callable[[float], float]:
         s = slope(a)
         return lambda g: s * g
+
     return first, second
 
 
 def _value_join(part: tia.Contribution, g: Array) -> float:
     slope = part.slope
     if part.bit is not None and not isinstance(part.bit, int):
-        slope = slope / 2.0 ** part.bit
+        slope = slope / 2.0**part.bit
     return float(g @ slope)
 
 
-_C_SLOPE: Final = 1 / 256         # straight-through floor of sum / 256
+_C_SLOPE: Final = 1 / 256  # straight-through floor of sum / 256
 
 VALUE: Final[dict[str, tuple[Rule, ...]]] = {
     "read": (_scatter,),
@@ -242,8 +274,10 @@ VALUE: Final[dict[str, tuple[Rule, ...]]] = {
     "port_a": tuple(_scaled(-float(1 << k)) for k in range(8)),
     "port_b": tuple(_scaled(s) for s in (-1.0, -2.0, 8.0, 64.0, 128.0)),
     "fire_pin": (_scaled(-128.0),),
-    "hmove": (_same, lambda ans, position, hm, cycle:
-              _scaled(-1 / 16 if ops.motion(hm >> 4, cycle)[1] else 0.0)(ans)),
+    "hmove": (
+        _same,
+        lambda ans, position, hm, cycle: _scaled(-1 / 16 if ops.motion(hm >> 4, cycle)[1] else 0.0)(ans),
+    ),
     "moved": (_same,),
 }
 
@@ -252,31 +286,39 @@ VALUE: Final[dict[str, tuple[Rule, ...]]] = {
 
 def _difference(f: Callable[..., int], n: int) -> Rule:
     """Boolean difference of the byte f in its n-th argument."""
+
     def rule(ans: int, *args: int) -> Callable[[Array], Array]:
-        return lambda g: boolean_difference(lambda u: f(*args[:n], u, *args[n + 1:]), args[n], g)
+        return lambda g: boolean_difference(lambda u: f(*args[:n], u, *args[n + 1 :]), args[n], g)
+
     return rule
 
 
 def _flag_difference(f: Callable[..., int], n: int) -> Rule:
     """Boolean difference of the bit f in the byte that is its n-th argument."""
+
     def rule(ans: int, *args: int) -> Callable[[float], Array]:
-        return lambda g: bit_difference(lambda u: f(*args[:n], u, *args[n + 1:]), args[n], g)
+        return lambda g: bit_difference(lambda u: f(*args[:n], u, *args[n + 1 :]), args[n], g)
+
     return rule
 
 
 def _in_flag(f: Callable[..., int], n: int) -> Rule:
     """Boolean difference of the byte f in the flag that is its n-th argument."""
+
     def rule(ans: int, *args: int) -> Callable[[Array], float]:
-        change = BITS[f(*args[:n], 1, *args[n + 1:])] - BITS[f(*args[:n], 0, *args[n + 1:])]
+        change = BITS[f(*args[:n], 1, *args[n + 1 :])] - BITS[f(*args[:n], 0, *args[n + 1 :])]
         return lambda g: float(change @ g)
+
     return rule
 
 
 def _flag_in_flag(f: Callable[..., int], n: int) -> Rule:
     """Boolean difference of the flag f in the flag that is its n-th argument."""
+
     def rule(ans: int, *args: int) -> Callable[[float], float]:
-        change = f(*args[:n], 1, *args[n + 1:]) - f(*args[:n], 0, *args[n + 1:])
+        change = f(*args[:n], 1, *args[n + 1 :]) - f(*args[:n], 0, *args[n + 1 :])
         return lambda g: float(change * g)
+
     return rule
 
 
@@ -288,6 +330,7 @@ def _gate(slope: Callable[[Array], Array]) -> tuple[Rule, Rule]:
     def second(ans: int, a: int, m: int) -> Callable[[Array], Array]:
         s = slope(BITS[a])
         return lambda g: s * g
+
     return first, second
 
 
@@ -315,8 +358,9 @@ def _hmove_bits(ans: int, position: int, hm: int, cycle: int) -> Callable[[float
     return lambda g: bit_difference(lambda u: ops.motion(u >> 4, cycle)[0], hm, g)
 
 
-def _branch_bits(ans: int, pc: int, flag: int, displacement: int, sense: int,
-                 alpha: float) -> Callable[[float], Array]:
+def _branch_bits(
+    ans: int, pc: int, flag: int, displacement: int, sense: int, alpha: float
+) -> Callable[[float], Array]:
     slope = ops.gate(sense * (2 * flag - 1), alpha) * _SIGNED_WEIGHTS
     return lambda g: slope * g
 
@@ -326,7 +370,7 @@ def _bit_join(part: tia.Contribution, g: Array) -> Any:
     if part.bit is None:
         return float(weighted.sum())
     if isinstance(part.bit, int):
-        return float(weighted.sum()) * WEIGHTS * BITS[0xFE]   # bit 0 of a colour register is not wired
+        return float(weighted.sum()) * WEIGHTS * BITS[0xFE]  # bit 0 of a colour register is not wired
     return np.bincount(part.bit + np.zeros(len(weighted), dtype=int), weighted, 8)
 
 
@@ -336,13 +380,27 @@ BIT: Final[dict[str, tuple[Rule, ...]]] = {
     "number": (_scatter,),
     "latch": (_latched,),
     "add": (_difference(ops.add, 0), _difference(ops.add, 1), _in_flag(ops.add, 2)),
-    "add_carry": (_flag_difference(ops.add_carry, 0), _flag_difference(ops.add_carry, 1), _flag_in_flag(ops.add_carry, 2)),
-    "add_overflow": (_flag_difference(ops.add_overflow, 0), _flag_difference(ops.add_overflow, 1),
-                     _flag_in_flag(ops.add_overflow, 2)),
+    "add_carry": (
+        _flag_difference(ops.add_carry, 0),
+        _flag_difference(ops.add_carry, 1),
+        _flag_in_flag(ops.add_carry, 2),
+    ),
+    "add_overflow": (
+        _flag_difference(ops.add_overflow, 0),
+        _flag_difference(ops.add_overflow, 1),
+        _flag_in_flag(ops.add_overflow, 2),
+    ),
     "sub": (_difference(ops.sub, 0), _difference(ops.sub, 1), _in_flag(ops.sub, 2)),
-    "sub_carry": (_flag_difference(ops.sub_carry, 0), _flag_difference(ops.sub_carry, 1), _flag_in_flag(ops.sub_carry, 2)),
-    "sub_overflow": (_flag_difference(ops.sub_overflow, 0), _flag_difference(ops.sub_overflow, 1),
-                     _flag_in_flag(ops.sub_overflow, 2)),
+    "sub_carry": (
+        _flag_difference(ops.sub_carry, 0),
+        _flag_difference(ops.sub_carry, 1),
+        _flag_in_flag(ops.sub_carry, 2),
+    ),
+    "sub_overflow": (
+        _flag_difference(ops.sub_overflow, 0),
+        _flag_difference(ops.sub_overflow, 1),
+        _flag_in_flag(ops.sub_overflow, 2),
+    ),
     "difference": (_difference(ops.difference, 0), _difference(ops.difference, 1)),
     "not_less": (_flag_difference(ops.not_less, 0), _flag_difference(ops.not_less, 1)),
     "increment": (_difference(ops.increment, 0),),

@@ -1,9 +1,11 @@
-"""TIA: registers, latches, positions and pixels of the soft machine (tia.md; `vcs/_hard/tia.pxi` is its twin).
+"""TIA: registers, latches, positions and pixels of the soft machine (tia.md; `vcs/_hard/tia.pxi` is its
+twin).
 
 Models the content of every register, the delayed copies, motion, and each pixel as the colour of the
 object that wins it, with the derivative of docs/gradients.md section 3. The beam's timing, strobed
 columns, sizes, priorities and latched collisions are decisions: they come from the trace.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -23,17 +25,48 @@ Array = npt.NDArray[Any]
 # What a pixel is a function of, in the order of the arguments of `pixels`.
 COLOURS: Final = ("COLUP0", "COLUP1", "COLUPF", "COLUBK")
 PARAMETERS: Final = (
-    *COLOURS, "GRP0", "GRP1", "GRP0OLD", "GRP1OLD", "PF0", "PF1", "PF2",
-    "pos P0", "pos P1", "pos M0", "pos M1", "pos BL", "ENAM0", "ENAM1", "ENABL", "ENABLOLD", "REFP0", "REFP1",
-    "VDELP0", "VDELP1", "VDELBL", "RESMP0", "RESMP1",
+    *COLOURS,
+    "GRP0",
+    "GRP1",
+    "GRP0OLD",
+    "GRP1OLD",
+    "PF0",
+    "PF1",
+    "PF2",
+    "pos P0",
+    "pos P1",
+    "pos M0",
+    "pos M1",
+    "pos BL",
+    "ENAM0",
+    "ENAM1",
+    "ENABL",
+    "ENABLOLD",
+    "REFP0",
+    "REFP1",
+    "VDELP0",
+    "VDELP1",
+    "VDELBL",
+    "RESMP0",
+    "RESMP1",
 )
 LOCATIONS: Final = tuple(layout.parse(name) for name in PARAMETERS)
 
 P0, P1, M0, M1, BL, PF = range(6)
-_FAR: Final = 1000                # offset of a copy that does not exist
-_COPIES: Final = np.array([[0, _FAR, _FAR], [0, 16, _FAR], [0, 32, _FAR], [0, 16, 32], [0, 64, _FAR],
-                           [0, _FAR, _FAR], [0, 32, 64], [0, _FAR, _FAR]])
-_STRETCH: Final = np.array([0, 0, 0, 0, 0, 1, 0, 2])              # log2 of the pixels of a player's bit
+_FAR: Final = 1000  # offset of a copy that does not exist
+_COPIES: Final = np.array(
+    [
+        [0, _FAR, _FAR],
+        [0, 16, _FAR],
+        [0, 32, _FAR],
+        [0, 16, 32],
+        [0, 64, _FAR],
+        [0, _FAR, _FAR],
+        [0, 32, 64],
+        [0, _FAR, _FAR],
+    ]
+)
+_STRETCH: Final = np.array([0, 0, 0, 0, 0, 1, 0, 2])  # log2 of the pixels of a player's bit
 # register and bit shown by each of the 20 groups of the left half (tia.md 7.2)
 _PF_REGISTER: Final = np.array([0] * 4 + [1] * 8 + [2] * 8)
 _PF_BIT: Final = np.array([4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7])
@@ -50,17 +83,25 @@ class Scene(NamedTuple):
     skip0: Array
     skip1: Array
     m0mode: Array
-    dark: Array                   # blanked, or under the comb
-    loss: Array                   # bit 0 of the colours (PAL colour loss)
+    dark: Array  # blanked, or under the comb
+    loss: Array  # bit 0 of the colours (PAL colour loss)
 
     @classmethod
     def of(cls, segments: Array, x: Array) -> Scene:
         """From rows of `Trace.segments`, one (or one each) for the columns `x`."""
         s = segments
-        return cls(x, s["nusiz"][..., 0].astype(int), s["nusiz"][..., 1].astype(int), s["ctrlpf"].astype(int),
-                   s["reflect"].astype(int), s["skip"][..., 0].astype(int), s["skip"][..., 1].astype(int),
-                   s["m0mode"].astype(int), (s["vblank"] & 2 != 0) | (s["comb"] != 0) & (x < 8),
-                   s["colu"][..., 0].astype(int) & 1)
+        return cls(
+            x,
+            s["nusiz"][..., 0].astype(int),
+            s["nusiz"][..., 1].astype(int),
+            s["ctrlpf"].astype(int),
+            s["reflect"].astype(int),
+            s["skip"][..., 0].astype(int),
+            s["skip"][..., 1].astype(int),
+            s["m0mode"].astype(int),
+            (s["vblank"] & 2 != 0) | (s["comb"] != 0) & (x < 8),
+            s["colu"][..., 0].astype(int) & 1,
+        )
 
 
 class Contribution(NamedTuple):
@@ -75,7 +116,8 @@ class Contribution(NamedTuple):
 
 
 def _player_bit(x: Array, position: Any, nusiz: Array, skip: Array) -> Array:
-    """Which graphics bit (7 = leftmost, before reflection) a player shows at x; -1 where no copy's cell is."""
+    """Which graphics bit (7 = leftmost, before reflection) a player shows at x; -1 where no copy's cell
+    is."""
     mode = nusiz & 7
     delta = (x - position) % 160
     stretch = _STRETCH[mode]
@@ -108,19 +150,31 @@ class _Objects:
         self.skip = [scene.skip0, scene.skip1]
         size0 = self.nusiz[0] >> 4 & 3
         # M0 stretched or hidden: Cosmic Ark (tia.md 10)
-        self.width = [np.where(scene.m0mode == 2, 0, 1 << np.where(scene.m0mode == 1, size0 | 1, size0)),
-                      1 << (self.nusiz[1] >> 4 & 3), 1 << ((scene.ctrlpf + 0 * x) >> 4 & 3)]
+        self.width = [
+            np.where(scene.m0mode == 2, 0, 1 << np.where(scene.m0mode == 1, size0 | 1, size0)),
+            1 << (self.nusiz[1] >> 4 & 3),
+            1 << ((scene.ctrlpf + 0 * x) >> 4 & 3),
+        ]
         self.free = [(v[f"RESMP{n}"] >> 1 & 1) ^ 1 for n in (0, 1)]
-        self.enabled = [v["ENAM0"] >> 1 & 1, v["ENAM1"] >> 1 & 1,
-                        np.where(v["VDELBL"] & 1, v["ENABLOLD"], v["ENABL"]) >> 1 & 1]
+        self.enabled = [
+            v["ENAM0"] >> 1 & 1,
+            v["ENAM1"] >> 1 & 1,
+            np.where(v["VDELBL"] & 1, v["ENABLOLD"], v["ENABL"]) >> 1 & 1,
+        ]
         group = x // 4
         mirrored = (group >= 20) & (scene.reflect == 1)
         group = np.where(mirrored, 39 - group, group % 20)
         self.pf_register, self.pf_bit = _PF_REGISTER[group], _PF_BIT[group]
         self.pf_byte = np.choose(self.pf_register, [v["PF0"], v["PF1"], v["PF2"]])
-        anything = ((self.graphics[0] != 0) | (self.graphics[1] != 0) | (self.enabled[0] & self.free[0] != 0)
-                    | (self.enabled[1] & self.free[1] != 0) | (self.enabled[2] != 0))
-        # priority with score colours shows the latter while the playfield is the only enabled object (tia.md 7.4)
+        anything = (
+            (self.graphics[0] != 0)
+            | (self.graphics[1] != 0)
+            | (self.enabled[0] & self.free[0] != 0)
+            | (self.enabled[1] & self.free[1] != 0)
+            | (self.enabled[2] != 0)
+        )
+        # priority with score colours shows the latter while the playfield is the only enabled object (tia.md
+        # 7.4)
         self.score = (scene.ctrlpf & 2 != 0) & ((scene.ctrlpf & 4 == 0) | ~anything)
         self.front = (scene.ctrlpf & 4 != 0) & ~self.score
         self.slots = [self.v[name] & 0xFE | scene.loss for name in COLOURS]
@@ -134,7 +188,8 @@ class _Objects:
 
     def player(self, n: int, x: Array, graphics: Any, reflected: Any) -> Array:
         bit = self.shown_bit(n, self.player_bit(n, x), reflected)
-        return (bit >= 0) & (graphics >> np.maximum(bit, 0) & 1 != 0)
+        lit: Array = (bit >= 0) & (graphics >> np.maximum(bit, 0) & 1 != 0)
+        return lit
 
     def inside(self, o: int, x: Array) -> Array:
         """Footprint of a missile or the ball."""
@@ -145,9 +200,11 @@ class _Objects:
         if o <= P1:
             return self.player(o, x, self.graphics[o], self.reflected[o])
         if o == PF:
-            return self.pf_byte >> self.pf_bit & 1 != 0
+            field: Array = self.pf_byte >> self.pf_bit & 1 != 0
+            return field
         shown = self.enabled[o - M0] & (self.free[o - M0] if o != BL else 1)
-        return self.inside(o, x) & (shown != 0)
+        lit: Array = self.inside(o, x) & (shown != 0)
+        return lit
 
     def slot(self, lit: list[Array]) -> Array:
         """Which colour register shows: 0 COLUP0, 1 COLUP1, 2 COLUPF, 3 COLUBK (tia.md 7.4)."""
@@ -180,7 +237,8 @@ def pixels(*values: Any, scene: Scene, parts: Sequence[Contribution]) -> npt.NDA
 
 
 def slopes(values: tuple[Any, ...], scene: Scene) -> Iterator[Contribution]:
-    """The derivative of `pixels` (docs/gradients.md 3.3), before the rule set puts bits and bytes together."""
+    """The derivative of `pixels` (docs/gradients.md 3.3), before the rule set puts bits and bytes
+    together."""
     on = _Objects(values, scene)
     x = scene.x
     bright = ~scene.dark + 0 * x
@@ -214,16 +272,18 @@ def slopes(values: tuple[Any, ...], scene: Scene) -> Iterator[Contribution]:
             yield Contribution(where(f"GRP{o}OLD"), bit, there * (on.old[o] != 0))
             flipped = on.player(o, x, on.graphics[o], 1).astype(int) - on.player(o, x, on.graphics[o], 0)
             yield Contribution(where(f"REFP{o}"), 3 + 0 * x, gain * flipped)
-            delayed = (on.player(o, x, on.v[f"GRP{o}OLD"], on.reflected[o]).astype(int)
-                       - on.player(o, x, on.v[f"GRP{o}"], on.reflected[o]))
+            delayed = on.player(o, x, on.v[f"GRP{o}OLD"], on.reflected[o]).astype(int) - on.player(
+                o, x, on.v[f"GRP{o}"], on.reflected[o]
+            )
             yield Contribution(where(f"VDELP{o}"), 0 * x, gain * delayed)
         elif o == BL:
             there = gain * on.inside(BL, x)
             old = on.v["VDELBL"] & 1
             yield Contribution(where("ENABL"), 1 + 0 * x, there * (old == 0))
             yield Contribution(where("ENABLOLD"), 1 + 0 * x, there * (old != 0))
-            yield Contribution(where("VDELBL"), 0 * x,
-                               there * ((on.v["ENABLOLD"] >> 1 & 1) - (on.v["ENABL"] >> 1 & 1)))
+            yield Contribution(
+                where("VDELBL"), 0 * x, there * ((on.v["ENABLOLD"] >> 1 & 1) - (on.v["ENABL"] >> 1 & 1))
+            )
         else:
             n = o - M0
             there = gain * on.inside(o, x)
@@ -250,7 +310,8 @@ class Tia:
         return tuple([self.cell(location) for location in LOCATIONS])
 
     def write(self, reg: int, value: Any, h: int, delta: Sequence[int]) -> None:
-        """A store of `value` to register `reg` at horizontal clock `h` (tia.md 6.2); `delta`: the trace's motions."""
+        """A store of `value` to register `reg` at horizontal clock `h` (tia.md 6.2); `delta`: the trace's
+        motions."""
         put = self.cells
         here = layout.TIA_W + reg
         if reg == 0x1B:
@@ -274,8 +335,15 @@ class Tia:
         if reg <= 0x11:
             return Cell(3 if h < 68 else (h - 63) % 160)
         since = self.run.clock - self.run.hmove_clock
-        special = {(0x12, 60, 69): 8, (0x13, 9, 18): 3, (0x14, 54, 60): 10, (0x14, 54, 69): 10, (0x14, 9, 18): 3,
-                   (0x14, 21, 30): 6, (0x14, 18, 27): 5}
+        special = {
+            (0x12, 60, 69): 8,
+            (0x13, 9, 18): 3,
+            (0x14, 54, 60): 10,
+            (0x14, 54, 69): 10,
+            (0x14, 9, 18): 3,
+            (0x14, 21, 30): 6,
+            (0x14, 18, 27): 5,
+        }
         return Cell(special.get((reg, since, h), 2 if h < 68 else (h - 64) % 160))
 
     def _release(self, n: int, value: Any) -> None:
@@ -290,7 +358,7 @@ class Tia:
             after = self.op.hmove(before, self.cell(layout.TIA_W + 0x20 + k), cycle)
             moved = (plain(after) - plain(before) + 80) % 160 - 80
             if moved != delta[k]:
-                self.run.differs(f"HMOVE's motion of {'P0 P1 M0 M1 BL'.split()[k]}", moved, delta[k])
+                self.run.differs(f"HMOVE's motion of {['P0', 'P1', 'M0', 'M1', 'BL'][k]}", moved, delta[k])
             self.cells[layout.POSITION + k] = after
         self.run.hmove_clock = self.run.clock
 
@@ -303,4 +371,3 @@ class Tia:
             fire = 4 if register == 0x0C else 9
             return self.op.fire_pin(run.line(fire), noise)
         return Cell(recorded & 0x80 | noise)
-

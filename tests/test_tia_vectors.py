@@ -3,6 +3,7 @@
 Each kernel is a cartridge run from a system reset with forced properties; after every frame call the whole picture,
 the line count and the cycle counter are compared, at the end positions, collisions, clocks and RAM.
 """
+
 from __future__ import annotations
 
 import base64
@@ -11,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from vcs._hard.machine import Core
 
 from conformance.vectors import load
-from vcs._hard.machine import Core
 from vcs.cart import MAPPERS
 
 VECTORS = {v["name"]: v for v in load("tia_vectors")["vectors"]}
@@ -43,7 +44,10 @@ def rows(text: dict[str, str]) -> dict[int, np.ndarray]:
     out = {}
     for key, runs in text.items():
         row = np.concatenate(
-            [np.full(int(n), int(value, 16), np.uint8) for n, value in (run.split("*") for run in runs.split())]
+            [
+                np.full(int(n), int(value, 16), np.uint8)
+                for n, value in (run.split("*") for run in runs.split())
+            ]
         )
         first, _, last = key.partition("-")
         for r in range(int(first), int(last or first) + 1):
@@ -81,4 +85,6 @@ def test_kernel(name: str, how: str) -> None:
         "partial": tia["inprogress"],
     } == {**v["end_state"], "collision": v["end_state"]["collision"].upper()}
     for address, value in v.get("ram", {}).items():
-        assert core.ram[int(address, 16) - 0x80] == (value if isinstance(value, int) else int(value, 16)), address
+        assert core.ram[int(address, 16) - 0x80] == (value if isinstance(value, int) else int(value, 16)), (
+            address
+        )

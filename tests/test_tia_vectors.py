@@ -1,7 +1,7 @@
 """The TIA (with the CPU that drives it) against 164 measured kernels, in every way the machine can run.
 
-Each kernel is a cartridge run from a system reset with forced properties; after every frame call the whole picture,
-the line count and the cycle counter are compared, at the end positions, collisions, clocks and RAM.
+Each kernel is a cartridge run from a system reset with forced properties; after every frame call the whole
+picture, the line count and the cycle counter are compared, at the end positions, collisions, clocks and RAM.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ cdef uint32_t slow_read(VCS* m, uint32_t ea, uint32_t prev, uint32_t cyc) noexce
     return tia_read(m, ea)
 
 
-cdef inline uint32_t bus_read(VCS* m, uint32_t ea, uint32_t prev, uint32_t cyc) noexcept nogil:
+cdef uint32_t bus_read(VCS* m, uint32_t ea, uint32_t prev, uint32_t cyc) noexcept nogil:
     if ea & 0x1000:
         if (ea & 0xFFF) - m.fast_lo < m.fast_n:
             return m.seg[((ea >> 10) & 3) | ((ea >> 11) & 4)][ea & 0x3FF]
@@ -254,7 +254,45 @@ cdef inline void trace_done(VCS* m, Instr* rec, uint32_t pc) noexcept nogil:
     pass
 
 
+cdef bint code_window(VCS* m, uint32_t pc, const uint8_t** base, uint32_t* lo_pc, uint32_t* span) noexcept nogil:
+    """The run of addresses around pc that reads without side effects from adjacent memory; False if an
+    instruction at pc could reach past it. The last three bytes stay out: no instruction runs off the end."""
+    cdef uint32_t o = pc & 0xFFF, lo = m.fast_lo, hi = m.fast_lo + m.fast_n, i, first, last
+    cdef const uint8_t** seg = &m.seg[4 if pc & 0x2000 else 0]
+    if not pc & 0x1000 or o < lo or o + 3 >= hi:
+        return False
+    i = o >> 10
+    first = i
+    while first > 0 and seg[first - 1] + 1024 == seg[first]:
+        first -= 1
+    last = i
+    while last < 3 and seg[last] + 1024 == seg[last + 1]:
+        last += 1
+    if lo < first << 10:
+        lo = first << 10
+    if hi > (last + 1) << 10:
+        hi = (last + 1) << 10
+    if o + 3 >= hi:
+        return False
+    base[0] = seg[first] + (lo - (first << 10))
+    lo_pc[0] = (pc & 0xF000) | lo
+    span[0] = hi - 3 - lo
+    return True
+
+
 include "cpu.pxi"
+
+
+cdef void run_batch(VCS* m, int32_t budget) noexcept nogil:
+    """Up to `budget` instructions, until a device asks to stop (cpu.md 4.4)."""
+    while True:
+        budget = run_plain(m, budget)
+        if budget <= 0 or m.s.stop or m.s.jam:
+            return
+        run_slow(m, 1)
+        budget -= 1
+        if budget <= 0 or m.s.stop or m.s.jam:
+            return
 
 
 cdef void cpu_reset(VCS* m) noexcept nogil:
@@ -373,7 +411,7 @@ cdef void run_frame(VCS* m) noexcept nogil:
         memcpy(&m.bak, s, <size_t>(<char*>&m.s.sys - <char*>&m.s))
         if m.cart_ram_size:
             memcpy(m.bak_ram, m.cart_ram, m.cart_ram_size)
-    run_plain(m, 25000)
+    run_batch(m, 25000)
     if not m.exact:
         render(m, NOTHING)
         if s.tia.L < s.tia.D1:
@@ -384,7 +422,7 @@ cdef void run_frame(VCS* m) noexcept nogil:
             m.dirty = 63
             m.pend = NOTHING
             m.exact = 1
-            run_plain(m, 25000)
+            run_batch(m, 25000)
     frame_end(m)
 
 
@@ -686,7 +724,7 @@ cdef class Core:
         cdef VCS* m = self.m
         frame_begin(m)
         m.exact = 1
-        run_plain(m, 1)
+        run_slow(m, 1)
         self._check()
         if m.s.stop:
             frame_end(m)
@@ -1086,3 +1124,9 @@ def bus_access(Core core not None, int address, int value=-1, int cycle=-1):
 def rebase_cycles(Core core not None):
     """Restart the cycle counter at 0 as a frame start does (cpu.md 11), for tests."""
     rebase(core.m)
+
+
+include "oracle.pxi"
+
+
+include "api.pxi"

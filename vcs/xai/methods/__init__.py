@@ -101,7 +101,7 @@ def get(name: str) -> Method:
 
 
 def names() -> list[str]:
-    """All registered methods that can be scored, ours first in their own order."""
+    """All registered methods that can be scored, in order of registration."""
     load()
     return [m.name for m in _METHODS.values() if not m.not_applicable]
 

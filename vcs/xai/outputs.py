@@ -43,7 +43,7 @@ class Outcome:
 class Readout:
     """A differentiable handle: a float32 function of the 128 RAM bytes with its stated derivative."""
 
-    cell: int = -1
+    cell: int
 
     def value(self, ram: Floats) -> float:
         """The read-out at ``ram`` (float32[128])."""

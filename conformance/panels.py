@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +49,7 @@ class Video:
 
     def __init__(self, path: pathlib.Path, fps: int = 60) -> None:
         self.path, self.fps = path, fps
-        self.writer: Iterator[Any] | None = None
+        self.writer: Generator[None, bytes, None] | None = None
 
     def __enter__(self) -> Video:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,9 +62,9 @@ class Video:
             self.writer = imageio_ffmpeg.write_frames(
                 str(self.path), image.size, fps=self.fps, macro_block_size=2
             )
-            self.writer.send(None)  # type: ignore[attr-defined]
-        self.writer.send(np.asarray(image).tobytes())  # type: ignore[attr-defined]
+            next(self.writer)
+        self.writer.send(np.asarray(image).tobytes())
 
     def __exit__(self, *unused: object) -> None:
         if self.writer is not None:
-            self.writer.close()  # type: ignore[attr-defined]
+            self.writer.close()

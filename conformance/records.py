@@ -160,8 +160,8 @@ def _single_steps(m: Any, record: golden.Instructions, case: Case, counts: dict[
             extra = {"scanline": line, "colour_clock": h, "ram": m.ram.tobytes().hex(), "before": history}
             return _difference(case, counts, record, i, ours, "single steps", frame, extra)
         pc = ours[0]
-        code = (m.peek(pc + k & 0xFFFF) for k in range(3))
-        history = [*history[-7:], f"${pc:04X} {format_instruction(*code, pc)}"]
+        opcode, b1, b2 = (m.peek(pc + k & 0xFFFF) for k in range(3))
+        history = [*history[-7:], f"${pc:04X} {format_instruction(opcode, b1, b2, pc)}"]
         starting = m.step_instruction()
         counts["instructions"] = i + 1
         if starting:

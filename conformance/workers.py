@@ -30,6 +30,7 @@ from rich.progress import (
 )
 
 from conformance.cases import DIFFERENT, EQUAL, ERROR, SKIPPED, Case, Outcome
+from vcs import files
 
 Runner = Callable[[Case], Outcome]
 
@@ -139,6 +140,10 @@ def _read_journal(path: pathlib.Path, stamp: str) -> dict[str, Outcome]:
     return done
 
 
+def _line(stamp: str, outcome: Outcome) -> str:
+    return json.dumps({"stamp": stamp, **outcome.to_json()}) + "\n"
+
+
 def run(
     runner: Runner,
     cases: list[Case],
@@ -158,9 +163,8 @@ def run(
     if journal is not None:
         if resume:
             done = _read_journal(journal, stamp)
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        if not done:
-            journal.unlink(missing_ok=True)
+        # written anew, so that neither a torn last line nor another build's outcomes stay in it
+        files.write_text(journal, "".join(_line(stamp, o) for o in done.values()))
     wanted = {c.key for c in cases}
     done = {k: v for k, v in done.items() if k in wanted}
     todo = [c for c in cases if c.key not in done]
@@ -185,7 +189,7 @@ def run(
             for outcome in outcomes:
                 done[outcome.case.key] = outcome
                 if out is not None:
-                    out.write(json.dumps({"stamp": stamp, **outcome.to_json()}) + "\n")
+                    out.write(_line(stamp, outcome))
                     out.flush()
                 if outcome.status in (DIFFERENT, ERROR):
                     bad += 1

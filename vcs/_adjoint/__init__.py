@@ -1,0 +1,186 @@
+"""The compiled adjoint: the gradient of a trace by one reverse sweep, many outputs at once.
+
+`Backward` carries the adjoint of a whole machine backwards over traces, from the last to the first; `sweep`
+is what `vcs.grad` calls. The rules are those of docs/gradients.md, the numbers `vcs.soft`'s to 1e-9. The sweep
+itself (C++, `adjoint.hpp`) releases the GIL; objects are independent of each other, so any number of threads
+may sweep, each its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vcs import layout
+from vcs._adjoint._adjoint import LOCATIONS, ROWS, Adjoint
+from vcs.data import load_csv
+from vcs.errors import VcsError
+from vcs.soft import ops, relax
+
+if TYPE_CHECKING:
+    from vcs.gradient import Weighting
+    from vcs.trace import Trace
+
+__all__ = ["LOCATIONS", "ROWS", "Adjoint", "Backward", "sweep"]
+
+Array = npt.NDArray[np.float64]
+
+LANES: Final = (1, 4, 8)
+# part of an attribution -> first location, number, whether its elements are bytes
+PARTS: Final = {
+    "ram": (layout.RAM, layout.RAM_SIZE, True),
+    "registers": (layout.CPU, 4, True),
+    "flags": (layout.CPU + 4, 6, False),
+    "pc": (layout.CPU + 10, 1, False),
+    "tia": (layout.TIA_W, layout.TIA_W_SIZE, True),
+    "delayed": (layout.TIA_X, 3, True),
+    "positions": (layout.POSITION, 5, False),
+    "latches": (layout.TIA_R, layout.TIA_R_SIZE, True),
+    "swacnt": (layout.RIOT + 1, 1, True),
+    "timer": (layout.TIMER, 1, True),
+}
+
+
+@cache
+def opcodes() -> list[tuple[str, str, int]]:
+    """Mnemonic, mode and cycles of the 256 opcodes (`vcs/data/opcodes.csv`)."""
+    rows = sorted(load_csv("opcodes.csv"), key=lambda row: int(row["opcode"], 16))
+    return [(row["mnemonic"], row["mode"], int(row["cycles"])) for row in rows]
+
+
+class Backward:
+    """The adjoint of a machine's state for up to eight outputs, carried backwards over traces.
+
+    rom_size, cart_size: bytes of the cartridge's image and RAM. outputs: how many, 1 to 8. rules: "value" or
+    "bit". alpha: sharpness of the branch gate. T: temperature of the relaxed read in mode "full".
+
+    Seed it with `seed`, then `sweep` traces from the last to the first; read it with `parts`.
+    """
+
+    def __init__(
+        self,
+        rom_size: int,
+        cart_size: int,
+        outputs: int,
+        *,
+        rules: str = "value",
+        alpha: float = 10.0,
+        T: float = 0.1,
+        mode: str = "ste",
+    ) -> None:
+        for name, number in (("alpha", alpha), ("T", T)):
+            if not (np.isfinite(number) and number > 0):
+                raise VcsError(f"{name} is {number}: give a positive, finite number")
+        if not 1 <= outputs <= LANES[-1]:
+            raise VcsError(f"a sweep takes 1 to {LANES[-1]} outputs at once, not {outputs}: make several")
+        self.outputs = outputs
+        self.bits = rules == "bit"
+        self.lanes = next(n for n in LANES if n >= outputs)
+        self.alpha = float(alpha)
+        self.read_weights: list[float] = []
+        if mode == "full":
+            self.read_weights = ops.read_weights(T, relax.WINDOW)[::2].tolist()
+        self.engine = Adjoint(opcodes(), rom_size, cart_size, self.lanes, self.bits)
+
+    def seed(self, output: int, location: int, weight: float) -> None:
+        """Add `weight` times the number at `location` (a state or cartridge RAM cell) to an output."""
+        wide = self.bits and _is_byte(location)
+        if location >= layout.CART:
+            cell = self.engine.cart[location - layout.CART, :, output]
+        else:
+            cell = self.engine.state[location, :, output]
+        if wide:
+            cell += weight * ops.WEIGHTS
+        else:
+            cell[0] += weight
+
+    def sweep(self, trace: Trace, pixels: npt.NDArray[np.int64], weights: Array) -> Array:
+        """Carry the adjoint from the end of a trace to its start.
+
+        pixels: int64[P], flat indices into `trace.screens`, ascending and distinct. weights: float64[P,
+        outputs], their cotangents. Returns float64[F, 32, outputs], the adjoint of the input lines.
+        """
+        return self.sweep_rows(
+            {name: getattr(trace, name) for name in ("instr", "tia", "segments", "frames", "x0")},
+            trace.screens.shape[1],
+            pixels,
+            weights,
+        )
+
+    def sweep_rows(
+        self, rows: dict[str, Any], height: int, pixels: npt.NDArray[np.int64], weights: Array
+    ) -> Array:
+        """`sweep` over the rows of a trace without pictures: instr, tia, segments, frames and x0."""
+        given = np.zeros((len(pixels), self.lanes))
+        given[:, : self.outputs] = weights
+        lines: Array = self.engine.sweep(
+            rows["instr"], rows["tia"], rows["segments"], rows["frames"], rows["x0"], height, pixels, given,
+            self.alpha, self.read_weights,
+        )
+        return lines[:, :, : self.outputs]
+
+    def parts(self, output: int) -> dict[str, Array]:
+        """Copies of an output's derivatives by everything but the input lines, named and shaped as
+        `vcs.gradient.Attribution` says."""
+        state = self.engine.state[:, :, output]
+        arrays = {
+            name: state[first : first + n] if wide and self.bits else state[first : first + n, 0]
+            for name, (first, n, wide) in PARTS.items()
+        }
+        for name in ("cart", "rom"):
+            whole = getattr(self.engine, name)[:, :, output]
+            arrays[name] = whole if self.bits else whole[:, 0]
+        return {name: array.copy() for name, array in arrays.items()}
+
+
+def _is_byte(location: int) -> bool:
+    if location >= layout.CART:
+        return True
+    return any(wide and first <= location < first + n for first, n, wide in PARTS.values())
+
+
+def seeds(targets: Sequence[Weighting], shape: tuple[int, int, int]) -> tuple[npt.NDArray[np.int64], Array]:
+    """Pixels of several outputs as a sweep takes them: int64[P] flat indices, float64[P, outputs]."""
+    flat = [np.ravel_multi_index(tuple(t.pixels.T), shape).astype(np.int64) for t in targets]
+    pixels = np.unique(np.concatenate(flat)) if flat else np.zeros(0, np.int64)
+    weights = np.zeros((len(pixels), len(targets)))
+    for k, target in enumerate(targets):
+        np.add.at(weights[:, k], np.searchsorted(pixels, flat[k]), target.pixel_weights)
+    return pixels, weights
+
+
+def sweep(
+    trace: Trace,
+    targets: Sequence[Weighting],
+    *,
+    rules: str = "value",
+    alpha: float = 10.0,
+    T: float = 0.1,
+    mode: str = "ste",
+    control: str = "pc",
+) -> list[tuple[dict[str, Array], float]]:
+    """The derivatives of several outputs of a trace and their values, eight outputs a sweep.
+
+    See `vcs.gradient.grads` for the arguments and `Attribution` for the arrays. Raises VcsError.
+    """
+    if control != "pc":
+        raise VcsError(f"the adjoint engine has no control rule {control!r}: use pc")
+    results: list[tuple[dict[str, Array], float]] = []
+    for at in range(0, len(targets), LANES[-1]):
+        group = targets[at : at + LANES[-1]]
+        back = Backward(
+            len(trace.rom), len(trace.cart0), len(group), rules=rules, alpha=alpha, T=T, mode=mode
+        )
+        for k, target in enumerate(group):
+            for location, weight in zip(target.cells.tolist(), target.cell_weights.tolist()):
+                back.seed(k, location, weight)
+        lines = back.sweep(trace, *seeds(group, trace.screens.shape))
+        for k, target in enumerate(group):
+            arrays = back.parts(k)
+            arrays["inputs"] = lines[:, :, k].copy()
+            results.append((arrays, 0.0))
+    return results

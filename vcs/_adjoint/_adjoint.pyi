@@ -1,0 +1,31 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LOCATIONS: dict[str, int]
+ROWS: dict[str, int]
+
+class Adjoint:
+    def __init__(
+        self, opcodes: list[tuple[str, str, int]], rom_size: int, cart_size: int, lanes: int, bits: bool
+    ) -> None: ...
+    @property
+    def state(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def cart(self) -> npt.NDArray[np.float64]: ...
+    @property
+    def rom(self) -> npt.NDArray[np.float64]: ...
+    def sweep(
+        self,
+        instr: npt.NDArray[Any],
+        tia: npt.NDArray[Any],
+        segments: npt.NDArray[Any],
+        frames: npt.NDArray[Any],
+        x0: npt.NDArray[np.int32],
+        height: int,
+        pixels: npt.NDArray[np.int64],
+        weights: npt.NDArray[np.float64],
+        alpha: float,
+        read_weights: list[float],
+    ) -> npt.NDArray[np.float64]: ...

@@ -1,0 +1,6 @@
+// The compiled adjoint engine: include this.
+#pragma once
+#include "cpu.hpp"
+#include "riot.hpp"
+#include "sweep.hpp"
+#include "tia.hpp"

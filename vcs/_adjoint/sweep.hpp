@@ -1,0 +1,243 @@
+// The reverse sweep: what it keeps, and its loop. docs/gradients.md holds the algebra; cpu.hpp, riot.hpp
+// and tia.hpp the rules of each chip.
+//
+// K is the number of derivatives of a byte (1: `value` rules, 8: `bit`), B the number of lanes, cotangent
+// vectors swept at once. A byte's adjoint is double[K * B], lane fastest; a flag's, position's, line's or
+// the program counter's is double[B], kept in the first B of its row.
+//
+// Nothing is recomputed but what the trace leaves out: the registers before each instruction and the bytes
+// read and written are rows of it. An instruction none of whose results has an adjoint is skipped, so a
+// sparse question costs little more than reading the trace.
+#pragma once
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "opcodes.hpp"
+#include "picture.hpp"
+#include "rows.hpp"
+#include "values.hpp"
+
+namespace adjoint {
+
+// The adjoint of a machine's state between two sweeps: of every location below STATE, of cartridge RAM,
+// and of the ROM image, which only grows. Row layout [location][K * B].
+struct Totals {
+    double* state;
+    double* cart;
+    int64_t cart_size;
+    double* rom;
+    int64_t rom_size;
+    double* lines;                 // [frame][LINES][B], of this sweep
+};
+
+// The relaxation: sharpness of the branch gate; in full mode the weights of a relaxed read, the cell itself first,
+// then its neighbours at each distance (soft.md 2.5).
+struct Relaxation {
+    static constexpr int WINDOW = 4;
+    double alpha;
+    bool full;
+    double weight[WINDOW + 1];
+};
+
+template <int K, int B> class Sweep {
+public:
+    static constexpr int N = K * B;
+
+    Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& seeds, const Totals& totals, const Relaxation& relaxation);
+    void run();
+
+private:
+    const Opcodes& ops;
+    const Trace& t;
+    const Seeds& seeds;
+    const Totals& out;
+    const Relaxation& soft;
+    uint32_t live = 0;
+    int64_t at = 0;                // the instruction being undone
+    double *A, *X, *Y, *SP, *FN, *FV, *FD, *FI, *FZ, *FC, *PC;      // rows of out.state
+    std::vector<uint8_t> live_ram, live_cart;
+    double sink[N];                // where the adjoint of what has no location goes
+
+    // --- helpers on rows
+    static void add(double* to, const double* from) {
+        for (int j = 0; j < N; ++j)
+            to[j] += from[j];
+    }
+    static void add(double* to, const double* from, double slope) {
+        for (int j = 0; j < N; ++j)
+            to[j] += slope * from[j];
+    }
+    static void add_lane(double* to, const double* from, double slope) {
+        for (int b = 0; b < B; ++b)
+            to[b] += slope * from[b];
+    }
+    static void clear(double* row) { std::memset(row, 0, N * sizeof(double)); }
+    static void move(double* to, double* from) {
+        std::memcpy(to, from, N * sizeof(double));
+        clear(from);
+    }
+    double* state(int location) { return out.state + static_cast<size_t>(location) * N; }
+    double* cell(int32_t location);                 // RAM, cartridge RAM or ROM; `sink` for anything else
+    bool is_live(int32_t location) const;
+    bool take(int32_t location, double* g);
+
+    // --- cpu.hpp
+    void cpu(const Instr& r, const Opcode& op);
+    template <class F> static void difference(F f, int u, const double* g, double* to);
+    template <class F> static void number_difference(F f, int u, const double* flag, double* to);
+    void from_nz(int r, double* g);
+    void from_z(int r, double* g);
+    void flag_from(double* u, int k, double* flag, uint32_t bit);
+    void unpacked(double* g);
+    void packed(const double* g);
+    void adc_sbc(bool subtract, int a, int m, int c, bool decimal, const double* g, double* gm);
+    void compare(int reg, int m, double* g, double* greg, double* gm);
+    void logic(Kind kind, int a, int m, const double* g, double* ga, double* gm);
+    void step(int u, int direction, double* g);
+    void move_sp(int before, int direction);
+    void shift(Kind kind, double* g);
+    void word(int32_t low, int32_t high, const Instr& r, bool pulled = false);
+    void branch(const Instr& r, double* flag, uint32_t bit, int sense);
+    void give(int32_t location, const Instr& r, const double* g);
+    void give_exact(int32_t location, const Instr& r, const double* g);
+    void arr_undo(int both, int carry, bool decimal, double* g);
+
+    // --- riot.hpp
+    void read_port(int32_t location, const Instr& r, const double* g);
+    void line(const Instr& r, int index, const double* g, int bit, double slope);
+    void timer_read(const Instr& r, const double* g);
+    int64_t access_cycle(const Instr& r) const;
+    int64_t timer_row = 0;         // the last timer write before a read asked about (-1: before the trace) ...
+    int64_t timer_asked = -1;      // ... which no read before it may use
+    std::vector<int64_t> base;     // cycle at which each frame's counter starts
+
+    // --- tia.hpp
+    struct Undo {
+        uint8_t old[5];            // bytes that a write overwrote
+    };
+    uint8_t regs[64 + 3];          // registers, then GRP0OLD GRP1OLD ENABLOLD, in force
+    std::vector<Undo> undo;
+    int64_t row = 0;               // TIA writes in force
+    int64_t segment = 0;           // segments not yet swept
+    std::vector<int64_t> line_start;      // first seed of each line of each frame
+    std::vector<int32_t> line_left;       // seeds of a line that no segment has claimed yet
+    std::vector<uint8_t> claimed;
+    Shown shown;
+    void tia_forward();
+    bool tia_undo(double* g);
+    void hmove_undo(const TiaRow& w);
+    void segments_in_force();
+    void draw(const Segment& s);
+    void pixel(const Segment& s, int x, const double* g);
+    void to_bit(int location, int bit, const double* g, double slope);
+};
+
+template <int K, int B>
+Sweep<K, B>::Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& s, const Totals& totals, const Relaxation& relaxation)
+    : ops(opcodes), t(trace), seeds(s), out(totals), soft(relaxation), live_ram(128), live_cart(totals.cart_size) {
+    double** const row_of[] = {&A, &X, &Y, &SP, &FN, &FV, &FD, &FI, &FZ, &FC, &PC};
+    auto nonzero = [](const double* p) {
+        for (int j = 0; j < N; ++j)
+            if (p[j] != 0.0)
+                return true;
+        return false;
+    };
+    for (int k = 0; k < 11; ++k) {
+        *row_of[k] = state(CPU + k);
+        if (nonzero(*row_of[k]))
+            live |= 1u << k;
+    }
+    for (int k = 0; k < 128; ++k)
+        live_ram[k] = nonzero(state(k));
+    for (int64_t k = 0; k < out.cart_size; ++k)
+        live_cart[k] = nonzero(out.cart + k * N);
+    // where each frame's cycle counter starts: it restarts only after a frame that the program ended
+    base.resize(t.n_frames);
+    int64_t zero = 0, last = t.x0[CYCLES];
+    for (int64_t f = 0; f < t.n_frames; ++f) {
+        const FrameRow& frame = t.frames[f];
+        const int64_t first = frame.first_instr;
+        if (first >= 0 && first < frame.end_instr && first < t.instrs)
+            zero += last - t.instr[first].cycles;
+        base[f] = zero;
+        last = frame.cycles;
+    }
+    tia_forward();
+}
+
+template <int K, int B> double* Sweep<K, B>::cell(int32_t location) {
+    if (location >= ROM)
+        return location - ROM < out.rom_size ? out.rom + static_cast<size_t>(location - ROM) * N : sink;
+    if (location >= CART) {
+        if (location - CART >= out.cart_size)
+            return sink;
+        live_cart[location - CART] = 1;
+        return out.cart + static_cast<size_t>(location - CART) * N;
+    }
+    if (location >= 0 && location < 128) {
+        live_ram[location] = 1;
+        return state(location);
+    }
+    return sink;
+}
+
+template <int K, int B> bool Sweep<K, B>::is_live(int32_t location) const {
+    if (location < 0)
+        return false;
+    if (location < 128)
+        return live_ram[location];
+    if (location >= CART)
+        return location < ROM && location - CART < out.cart_size && live_cart[location - CART];
+    return location == TIMER || location == SWACNT;
+}
+
+// The adjoint of the byte stored at a location, moved to g; false if there is none.
+template <int K, int B> bool Sweep<K, B>::take(int32_t location, double* g) {
+    if (location >= TIA_W && location < TIA_W + 64) {
+        return row > 0 && t.tia[row - 1].instr == at && tia_undo(g);
+    }
+    if (!is_live(location))
+        return false;
+    if (location < 128) {
+        live_ram[location] = 0;
+        move(g, state(location));
+    } else if (location >= CART) {
+        live_cart[location - CART] = 0;
+        move(g, out.cart + static_cast<size_t>(location - CART) * N);
+    } else {
+        move(g, state(location));
+    }
+    return true;
+}
+
+template <int K, int B> void Sweep<K, B>::run() {
+    int64_t i = t.instrs - 1;
+    while (i >= 0) {
+        // the instruction that made the TIA write in force, which cannot be skipped
+        int64_t stop = row > 0 ? t.tia[row - 1].instr : -1;
+        // rows out of order: only in a trace that no machine made
+        stop = stop < -1 ? -1 : stop > i ? i : stop;
+        for (; i > stop; --i) {
+            const Instr& r = t.instr[i];
+            const Opcode& op = ops[r.opcode];
+            if ((live & op.writes) || (op.stores && is_live(r.ea_loc)) || op.always) {
+                at = i;
+                cpu(r, op);
+            }
+        }
+        if (i < 0)
+            break;
+        const Instr& r = t.instr[i];
+        at = i;
+        cpu(r, ops[r.opcode]);
+        // a write the instruction does not account for
+        double g[N];
+        while (row > 0 && t.tia[row - 1].instr >= i)
+            tia_undo(g);
+        --i;
+    }
+    segments_in_force();
+}
+
+}  // namespace adjoint

@@ -111,7 +111,7 @@ def test_a_wrong_picture_is_found(rom: Callable[[str], Any]) -> None:
     screens = t.screens.copy()
     screens[0, 100, 80] ^= 2
     fields = {name: getattr(t, name) for name in
-              ("instr", "tia", "segments", "frames", "winner", "x0", "cart0", "rom", "start")}
+              ("instr", "tia", "segments", "frames", "winner", "x0", "cart0", "x1", "cart1", "rom", "start")}
     with pytest.raises(VcsError, match="row 100, column 80"):
         soft.replay(Trace(screens=screens, **fields))()
 

@@ -123,6 +123,8 @@ _ARRAYS: Final[dict[str, tuple[np.dtype[Any], int]]] = {
     "winner": (np.dtype("u1"), 3),
     "x0": (np.dtype("<i4"), 1),
     "cart0": (np.dtype("u1"), 1),
+    "x1": (np.dtype("<i4"), 1),
+    "cart1": (np.dtype("u1"), 1),
     "rom": (np.dtype("u1"), 1),
     "start": (np.dtype("u1"), 1),
 }
@@ -152,7 +154,7 @@ class Trace:
             pixel shows.
         x0 int32[1024]: the value of every location below 1024 (`vcs.layout`) when the trace began, and five
             counters in unused places (TIMER_SET and so on).
-        cart0 uint8[c]: cartridge RAM when the trace began. rom uint8[N]: the cartridge image.
+        cart0 uint8[c]: cartridge RAM when the trace began. x1, cart1: the same when it ended. rom uint8[N]: the cartridge image.
         start uint8[b]: the machine's snapshot at the start. rom_sha256: str. version: int.
 
     Every array is checked on construction; VcsError names the first thing that does not fit.
@@ -169,6 +171,8 @@ class Trace:
         winner: npt.ArrayLike,
         x0: npt.ArrayLike,
         cart0: npt.ArrayLike,
+        x1: npt.ArrayLike,
+        cart1: npt.ArrayLike,
         rom: npt.ArrayLike,
         start: npt.ArrayLike,
     ) -> None:
@@ -181,6 +185,8 @@ class Trace:
             "winner": winner,
             "x0": x0,
             "cart0": cart0,
+            "x1": x1,
+            "cart1": cart1,
             "rom": rom,
             "start": start,
         }
@@ -202,6 +208,8 @@ class Trace:
         self.winner = arrays["winner"]
         self.x0 = arrays["x0"]
         self.cart0 = arrays["cart0"]
+        self.x1 = arrays["x1"]
+        self.cart1 = arrays["cart1"]
         self.rom = arrays["rom"]
         self.start = arrays["start"]
         self.version = VERSION
@@ -285,7 +293,7 @@ class Trace:
 
 
 def start_values(core: Any) -> npt.NDArray[np.int32]:
-    """x0 of a trace that starts now: the values of a `vcs._hard.machine.Core`."""
+    """x0 of a trace that starts now, x1 of one that ends now: the values of a `vcs._hard.machine.Core`."""
     x0 = np.zeros(_X0_SIZE, np.int32)
     tia, riot = core.tia(), core.riot()
     a, x, y, sp, p, pc = core.cpu()
@@ -310,13 +318,15 @@ def start_values(core: Any) -> npt.NDArray[np.int32]:
 def record(core: Any, actions: Sequence[int] | npt.NDArray[np.int32], **options: Any) -> Trace:
     """Run `actions` on a `vcs._hard.machine.Core` and return the trace. `options` go to `Core.record`."""
     x0 = start_values(core)
-    cart0 = np.array(np.frombuffer(bytes(core.cart_ram), np.uint8))
+    cart0 = core.cart_ram
     start = np.frombuffer(core.snapshot().to_bytes(), np.uint8)
     rows = core.record(actions, **options)
     return Trace(
         **{name: rows[name] for name in ("instr", "tia", "segments", "frames", "screens", "winner")},
         x0=x0,
         cart0=cart0,
+        x1=start_values(core),
+        cart1=core.cart_ram,
         rom=np.frombuffer(core.rom, np.uint8),
         start=start,
     )
@@ -343,7 +353,8 @@ def _check(t: Trace) -> None:
             raise VcsError(f"the trace contradicts itself ({what}): make it again with Machine.trace")
 
     need(t.screens.shape == (count, height, 160) and t.winner.shape == t.screens.shape, "pictures and frames")
-    need(t.x0.shape == (_X0_SIZE,), "the start values")
+    need(t.x0.shape == t.x1.shape == (_X0_SIZE,), "the values at its start and end")
+    need(t.cart0.shape == t.cart1.shape, "cartridge RAM")
     for column in ("loc0", "loc1", "loc2", "ea_loc", "ptr0", "ptr1"):
         loc = t.instr[column]
         need((loc >= -1) & (loc < end) & ((loc < cart_end) | (loc >= layout.ROM)), f"column {column}")

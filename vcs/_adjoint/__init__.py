@@ -182,5 +182,15 @@ def sweep(
         for k, target in enumerate(group):
             arrays = back.parts(k)
             arrays["inputs"] = lines[:, :, k].copy()
-            results.append((arrays, 0.0))
+            results.append((arrays, _value(trace, target)))
     return results
+
+
+def _value(trace: Trace, target: Weighting) -> float:
+    """What an output was."""
+    shown = trace.screens[tuple(target.pixels.T)] @ target.pixel_weights
+    cart = target.cells >= layout.CART
+    cells = np.empty(len(target.cells))
+    cells[~cart] = trace.x1[target.cells[~cart]]
+    cells[cart] = trace.cart1[target.cells[cart] - layout.CART]
+    return float(shown + cells @ target.cell_weights)

@@ -2,6 +2,9 @@
 # Models do(location := value) of the audit protocol (section 2): an edit is a write into a struct, it takes
 # no cycle and moves no beam. Included last by machine.pyx. Left out: inputs, which are set by the actions.
 
+from libc.string cimport memcmp
+
+
 cdef enum:
     EDIT_SET = 0
     EDIT_FLIP = 1
@@ -166,34 +169,65 @@ cdef void edited_frame(VCS* m, uint8_t* rom, Edit* edits, int n, int frame, int 
     reward[0] = <int32_t>(<uint32_t>reward[0] + <uint32_t>m.s.reward)
 
 
+cdef struct Moment:            # what the future of a run depends on, and what is read of it
+    State s
+    Frame* cur
+    Frame* prev
+    uint8_t* cart_ram
+    int32_t changed, reward    # against the baseline; summed up to here
+
+
+cdef bint same_moment(VCS* m, Moment* r) noexcept nogil:
+    """True if this machine is, to the bit, where the reference run was: then so is all of its future.
+
+    The count of cycles since power-on is left out: nothing in the machine reads it."""
+    cdef uint64_t cycles = m.s.cycles_total
+    cdef bint same
+    m.s.cycles_total = r.s.cycles_total
+    same = memcmp(&m.s, &r.s, sizeof(State)) == 0
+    m.s.cycles_total = cycles
+    return (same and memcmp(m.cur.px, r.cur.px, m.h * W) == 0 and memcmp(m.prev.px, r.prev.px, m.h * W) == 0
+            and (not m.cart_ram_size or memcmp(m.cart_ram, r.cart_ram, m.cart_ram_size) == 0))
+
+
+cdef int32_t differing(const uint8_t* a, const uint8_t* b, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t p
+    cdef int32_t count = 0
+    for p in range(n):
+        count += a[p] != b[p]
+    return count
+
+
 def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] edits not None,
                  int32_t[::1] first not None, int32_t[:, ::1] actions not None, uint8_t[:, :, ::1] baseline=None,
-                 bint every_frame=False, bint screens=False):
-    """n re-runs of H frames from `start`, run i with edits[first[i]:first[i + 1]] and actions[i or 0].
+                 bint every_frame=False, bint screens=False, int32_t[::1] reference=None):
+    """n re-runs of H frames from `start`, run i with edits[first[i]:first[i + 1]] and actions[i].
 
     core: a machine of the snapshot's ROM and settings; it is left in an arbitrary state, so give each thread its
-    own. edits: int32[k, 5] rows (frame, instruction or -1, location, op 0 set 1 flip 2 delta, value), frame-major
-    within a run not required. first: int32[n + 1]. actions: int32[n or 1, H]. baseline: uint8[F, rows, 160]
-    pictures after each frame (F = H) or after the last one (F = 1), or None.
+    own. edits: int32[k, 5] rows (frame, instruction or -1, location, op 0 set 1 flip 2 delta, value).
+    first: int32[n + 1]. actions: int32[n, H]. baseline: uint8[F, rows, 160] pictures after each frame (F = H) or
+    after the last one (F = 1), or None. reference: int32[H] actions of an unedited run, or None; once a run is, to
+    the bit, where that one was, with the same actions left and the ROM unchanged, its frames are taken from there.
 
     Returns (ram uint8[n, F, 128], changed int32[n, F], reward int32[n], screens uint8[n, rows, 160] or None,
     over uint8[n]), F = H with `every_frame`, else 1; changed counts pixels that differ from `baseline`, -1 without.
     Raises VcsError for a location that cannot be written. Runs without the GIL."""
     cdef VCS* m = core.m
-    cdef Py_ssize_t n = first.shape[0] - 1, H = actions.shape[1], i, f, k, p, size = m.h * W, F = H if every_frame else 1
-    cdef Py_ssize_t stride = 1 if actions.shape[0] > 1 else 0
+    cdef Py_ssize_t n = first.shape[0] - 1, H = actions.shape[1], F = H if every_frame else 1
+    cdef Py_ssize_t i, f, g, k, size = m.h * W
     cdef Edit* list = NULL
     cdef uint8_t* rom = NULL
     cdef const uint8_t* rom0 = m.rom
+    cdef Moment* ref = NULL
     cdef Frame* drop
-    cdef int32_t loc, count, reward
-    cdef const uint8_t* a
-    cdef const uint8_t* b
-    cdef bint patched, has = baseline is not None
-    if edits.shape[1] != 5 or actions.shape[0] not in (1, n) or n < 0:
-        raise VcsError("edits must be int32[k, 5] and actions int32[1, H] or int32[n, H]")
+    cdef int32_t loc, reward, last
+    cdef bint patched, has = baseline is not None, follow = reference is not None
+    if edits.shape[1] != 5 or actions.shape[0] != n or n < 0 or H < 1:
+        raise VcsError("edits must be int32[k, 5] and actions int32[n, H] with H of at least 1")
     if has and (baseline.shape[0] != F or baseline.shape[1] != m.h or baseline.shape[2] != W):
         raise VcsError(f"the baseline must be uint8[{F}, {m.h}, {W}]")
+    if follow and reference.shape[0] != H:
+        raise VcsError(f"the reference must be int32[{H}]")
     core.restore(start)
     for i in range(edits.shape[0]):
         loc = edits[i, 2]
@@ -215,61 +249,99 @@ def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] ed
     cdef int32_t[::1] rewards = out_reward
     cdef uint8_t[::1] over = out_over
     cdef uint8_t[:, :, ::1] pictures = out_screens
-    cdef const uint8_t* cart0 = <const uint8_t*>PyBytes_AS_STRING(start.cart) if m.cart_ram_size else NULL
-    if edits.shape[0]:
-        list = <Edit*>malloc(edits.shape[0] * sizeof(Edit))
-        rom = <uint8_t*>malloc(len(core.rom_padded))
-        if list == NULL or rom == NULL:
-            free(list)
-            free(rom)
-            raise MemoryError
-        memcpy(rom, rom0, len(core.rom_padded))
-        for i in range(edits.shape[0]):
-            list[i].frame, list[i].instruction, list[i].location = edits[i, 0], edits[i, 1], edits[i, 2]
-            list[i].op, list[i].value = edits[i, 3], edits[i, 4]
-    with nogil:
-        if rom != NULL:
-            m.rom = rom
-        for i in range(n):
-            memcpy(&m.s, &start.s, sizeof(State))
-            drop = m.cur
-            m.cur = frame_share(start.cur)
-            frame_drop(drop)
-            drop = m.prev
-            m.prev = frame_share(start.prev)
-            frame_drop(drop)
-            if m.cart_ram_size:
-                memcpy(m.cart_ram, cart0, m.cart_ram_size)
-            vcs_derive(m)
-            reward = 0
-            for f in range(H):
-                edited_frame(m, rom, list + first[i], first[i + 1] - first[i], <int>f,
-                             actions[stride * i, f], &reward)
-                if every_frame or f == H - 1:
-                    k = f if every_frame else 0
-                    memcpy(&ram[i, k, 0], m.s.ram, 128)
-                    if has:
-                        count = 0
-                        a = m.cur.px
-                        b = &baseline[k, 0, 0]
-                        for p in range(size):
-                            count += a[p] != b[p]
-                        changed[i, k] = count
-            if screens:
-                memcpy(&pictures[i, 0, 0], m.cur.px, size)
-            rewards[i] = reward
-            over[i] = <uint8_t>env_over(m)
-            patched = False
-            for p in range(first[i], first[i + 1]):
-                if list[p].location >= LOC_ROM:
-                    loc = list[p].location - LOC_ROM
-                    rom[loc] = rom0[loc]
-                    patched = True
-            if patched:
+    cdef bytes cart_start = start.cart
+    cdef const char* cart0 = PyBytes_AS_STRING(cart_start)
+    try:
+        if edits.shape[0]:
+            list = <Edit*>malloc(edits.shape[0] * sizeof(Edit))
+            rom = <uint8_t*>malloc(len(core.rom_padded))
+            if list == NULL or rom == NULL:
+                raise MemoryError
+            memcpy(rom, rom0, len(core.rom_padded))
+            for i in range(edits.shape[0]):
+                list[i].frame, list[i].instruction, list[i].location = edits[i, 0], edits[i, 1], edits[i, 2]
+                list[i].op, list[i].value = edits[i, 3], edits[i, 4]
+        if follow:
+            ref = <Moment*>calloc(H, sizeof(Moment))
+            if ref == NULL:
+                raise MemoryError
+        with nogil:
+            if rom != NULL:
+                m.rom = rom
                 cart_map(m)
+            if follow:
+                reward = 0
+                for f in range(H):
+                    edited_frame(m, rom, NULL, 0, <int>f, reference[f], &reward)
+                    ref[f].reward = reward
+                    memcpy(&ref[f].s, &m.s, sizeof(State))
+                    ref[f].cur = frame_share(m.cur)
+                    ref[f].prev = frame_share(m.prev)
+                    ref[f].cart_ram = <uint8_t*>malloc(m.cart_ram_size + 1)
+                    if ref[f].cart_ram == NULL:
+                        m.oom = 1
+                        follow = False
+                        break
+                    memcpy(ref[f].cart_ram, m.cart_ram, m.cart_ram_size)
+                    if has and (every_frame or f == H - 1):
+                        ref[f].changed = differing(m.cur.px, &baseline[f if every_frame else 0, 0, 0], size)
+            for i in range(n):
+                memcpy(&m.s, &start.s, sizeof(State))
+                drop = m.cur
+                m.cur = frame_share(start.cur)
+                frame_drop(drop)
+                drop = m.prev
+                m.prev = frame_share(start.prev)
+                frame_drop(drop)
+                memcpy(m.cart_ram, cart0, m.cart_ram_size)
+                vcs_derive(m)
+                reward = 0
+                last = -1
+                patched = False
+                for k in range(first[i], first[i + 1]):
+                    patched |= list[k].location >= LOC_ROM
+                    if list[k].frame > last:
+                        last = list[k].frame
+                for f in range(H):
+                    edited_frame(m, rom, list + first[i], first[i + 1] - first[i], <int>f, actions[i, f], &reward)
+                    if every_frame or f == H - 1:
+                        k = f if every_frame else 0
+                        memcpy(&ram[i, k, 0], m.s.ram, 128)
+                        if has:
+                            changed[i, k] = differing(m.cur.px, &baseline[k, 0, 0], size)
+                    if (follow and f < H - 1 and f >= last and not patched
+                            and memcmp(&actions[i, f + 1], &reference[f + 1], (H - 1 - f) * sizeof(int32_t)) == 0
+                            and same_moment(m, &ref[f])):
+                        for g in range(f + 1 if every_frame else H - 1, H):
+                            k = g if every_frame else 0
+                            memcpy(&ram[i, k, 0], ref[g].s.ram, 128)
+                            if has:
+                                changed[i, k] = ref[g].changed
+                        reward = <int32_t>(<uint32_t>reward + <uint32_t>ref[H - 1].reward - <uint32_t>ref[f].reward)
+                        memcpy(&m.s, &ref[H - 1].s, sizeof(State))
+                        drop = m.cur
+                        m.cur = frame_share(ref[H - 1].cur)
+                        frame_drop(drop)
+                        break
+                if screens:
+                    memcpy(&pictures[i, 0, 0], m.cur.px, size)
+                rewards[i] = reward
+                over[i] = <uint8_t>env_over(m)
+                if patched:
+                    for k in range(first[i], first[i + 1]):
+                        if list[k].location >= LOC_ROM:
+                            loc = list[k].location - LOC_ROM
+                            rom[loc] = rom0[loc]
+    finally:
         m.rom = rom0
-        cart_map(m)
-    free(list)
-    free(rom)
+        if ref != NULL:
+            for f in range(H):
+                frame_drop(ref[f].cur)
+                frame_drop(ref[f].prev)
+                free(ref[f].cart_ram)
+            free(ref)
+        free(list)
+        free(rom)
+        core.restore(start)
     core._check()
     return out_ram, out_changed, out_reward, out_screens if screens else None, out_over

@@ -31,6 +31,11 @@ _LINES = (0, 16, 1, 8, 4, 2, 9, 5, 10, 6, 17, 24, 20, 18, 25, 21, 26, 22)
 _OPS = {"set": 0, "flip": 1, "delta": 2, "occlude": 0}
 
 
+def action_lines(action: int) -> tuple[int, ...]:
+    """1 for each pressed line of an action 0..17: up, down, left, right, fire."""
+    return tuple(_LINES[action] >> k & 1 for k in range(5))
+
+
 def do(location: int | str, value: int | None = None, *, flip: int | None = None, delta: int | None = None,
        occlude: bool = False, at: int = 0, instruction: int | None = None) -> Do:
     """An intervention, exactly one of: store ``value``, ``flip`` a bit, add ``delta``, or ``occlude`` (store 0).
@@ -146,8 +151,10 @@ class Oracle:
 
         def part(k: int) -> tuple[Any, ...]:
             edits, first, actions = self._encode(runs[cuts[k]:cuts[k + 1]], tail)
+            # a reference costs one run: worth it where several runs can end in it
+            reference = np.asarray(tail, np.int32) if cuts[k + 1] - cuts[k] > 4 else None
             result: tuple[Any, ...] = replay_batch(self._machines[k], self.start, edits, first, actions, baseline,
-                                                   every_frame, screens)
+                                                   every_frame, screens, reference)
             return result
 
         if parts == 1:

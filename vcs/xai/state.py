@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from vcs import roms
 from vcs.data import load_json
 from vcs.errors import VcsError
+from vcs.trace import Trace
 from vcs.xai import metrics
 from vcs.xai.causes import RAM, Act, Cause, Do, Intervention, audit_causes
 from vcs.xai.console import AuditMachine
@@ -178,6 +179,11 @@ class State:
         """Causes that change more than half a pixel (4.4)."""
         outcomes = self.outcomes([c.do for c in self.causes])
         return sum(o.changed > DENSITY_FLOOR for o in outcomes)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The recorded baseline: the tail from the checkpoint, for end-to-end gradients (`vcs.grads`)."""
+        return self.machine.clone().trace(self.tail)
 
     def curves(self, output: Output, attribution: Sequence[float] | NDArray[np.float64]
                ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -65,6 +65,7 @@ class Method:
 
 
 _METHODS: dict[str, Method] = {}
+_loaded: list[str] = []
 
 
 def register(name: str, **facts: Any) -> Callable[[Attribute], Attribute]:
@@ -114,8 +115,10 @@ def not_applicable() -> list[Method]:
 
 def load() -> None:
     """Import every module of this package once, which registers our methods."""
-    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
-        importlib.import_module(f"{__name__}.{module}")
+    if not _loaded:
+        _loaded.extend(sorted(m.name for m in pkgutil.iter_modules(__path__)))
+        for module in _loaded:
+            importlib.import_module(f"{__name__}.{module}")
 
 
 def per_cause(causes: Sequence[Cause], cells: Mapping[int, float] | NDArray[Any]) -> NDArray[np.float64]:

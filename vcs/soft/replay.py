@@ -111,6 +111,7 @@ class Replay:
         )
         self.by_segment = self._pixels_by_segment()
         self.segment_tia = source.segments["tia"].tolist()
+        self.missile0 = source.segments["pos"][:, tia.M0].tolist()
         if mode == "full":
             _check_relaxed_code(source, self.T)
 
@@ -443,10 +444,16 @@ class Run:
         s = self._segment
         if s == len(segment_tia) or segment_tia[s] > rows:
             return
-        values = self.tia.parameters()
-        numbers = tuple([plain(v) for v in values])
         wanted = self.replay.by_segment
+        values: tuple[Any, ...] = ()
+        numbers: tuple[int, ...] = ()
         while s < len(segment_tia) and segment_tia[s] <= rows:
+            if self.tia.ark:
+                self.tia.follow_ark(self.replay.missile0[s])
+                values = ()
+            if not values:
+                values = self.tia.parameters()
+                numbers = tuple([plain(v) for v in values])
             self.history.append(numbers)
             if s in wanted:
                 self._draw_wanted(s, wanted[s], values, numbers)

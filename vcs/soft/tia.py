@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vcs import layout
+from vcs import layout, trace
 from vcs.soft.ops import Cell, plain
 
 if TYPE_CHECKING:
@@ -298,12 +298,19 @@ class Tia:
         self.run = run
         self.op = run.op
         self.cells: dict[int, Any] = {}
+        self.ark = bool(run.x0[trace.ARK])
 
     def cell(self, location: int) -> Any:
         """The value of a register (192..255), delayed copy (256..258) or position (259..263)."""
         if location not in self.cells:
             self.cells[location] = self.run.start_value(location)
         return self.cells[location]
+
+    def follow_ark(self, column: int) -> None:
+        """While the Cosmic Ark effect is on, each line end moves missile 0; when it does is the beam's decision."""
+        where = layout.POSITION + M0
+        if self.ark and plain(self.cell(where)) != column:
+            self.cells[where] = self.op.moved(self.cell(where), column - plain(self.cell(where)))
 
     def parameters(self) -> tuple[Any, ...]:
         """What the next segment is drawn with."""
@@ -321,6 +328,11 @@ class Tia:
             put[layout.TIA_X + 2] = self.cell(layout.TIA_W + 0x1F)
         elif 0x10 <= reg <= 0x14:
             put[layout.POSITION + reg - 0x10] = self._strobed(reg, h)
+        elif reg == 0x22:
+            # 21 cycles after an HMOVE, from $7x to $6x: the Cosmic Ark effect (tia.md 10)
+            old = plain(self.cell(here)) >> 4
+            if self.run.clock == self.run.hmove_clock + 63 and (old, plain(value) >> 4) == (7, 6):
+                self.ark = True
         elif reg in (0x28, 0x29):
             self._release(reg - 0x28, value)
         elif reg == 0x2A:
@@ -361,6 +373,7 @@ class Tia:
                 self.run.differs(f"HMOVE's motion of {['P0', 'P1', 'M0', 'M1', 'BL'][k]}", moved, delta[k])
             self.cells[layout.POSITION + k] = after
         self.run.hmove_clock = self.run.clock
+        self.ark = False
 
     def read(self, register: int, recorded: int, noise: int) -> Any:
         """A read at the trace's current instruction (tia.md 12): `recorded` holds the latched bits."""

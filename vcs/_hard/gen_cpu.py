@@ -1,9 +1,11 @@
 """Generates cpu.pxi, the 6507 of the hard engine, from vcs/data/opcodes.csv.
 
 Models cpu.md: the whole base cost is charged after the opcode fetch, accesses follow in the order of
-section 5. One source gives four functions, so that what a specialisation does not need costs nothing:
+section 5. One source gives five functions, so that what a specialisation does not need costs nothing:
 
-* ``run_plain``   the machine as it is,
+* ``run_plain``   the machine as it is, for code in the fast window of the cartridge (cart.pxi); it returns
+                  where the program counter leaves that window,
+* ``run_slow``    the same for code anywhere, with the data-bus latch kept after every access,
 * ``run_traced``  the same, recording every instruction (trace.pxi),
 * ``run_relaxed`` branches and ROM/RAM reads relaxed and rounded (relax.pxi),
 * ``run_flat``    a 64 KiB flat memory with an access log, for the instruction vectors.
@@ -98,9 +100,16 @@ class Gen:
         self.kind = kind
         self.out: list[str] = []
         self.ind = 0
+        self.jumps = False
 
     def put(self, *lines: str) -> None:
         for line in lines:
+            # run_plain keeps no latch: code in the window runs on into the window, so only a jump can reach
+            # an opcode fetch that sees it, and jumps store it
+            if self.kind == "plain" and line.startswith("latch = "):
+                if self.jumps:
+                    self.out.append("    " * self.ind + "s.latch = <uint8_t>(" + line[8:] + ")")
+                continue
             self.out.append("    " * self.ind + line if line else "")
 
     # -- bus accesses; `prev` is the byte on the bus before, which only a TIA read can see
@@ -109,6 +118,12 @@ class Gen:
             self.put(f"{dst} = flat_read(f, {ea}, cyc)")
         elif self.kind == "relaxed":
             self.put(f"{dst} = relax_read(m, {ea}, {prev}, cyc)")
+        elif self.kind == "plain":
+            self.put(f"q = {ea} - lo_pc", "if q < span:", f"    {dst} = base[q]", "else:",
+                     f"    {dst} = bus_read(m, {ea}, {prev}, cyc)")
+            self.ind += 1
+            self.event()
+            self.ind -= 1
         else:
             self.put(f"{dst} = bus_read(m, {ea}, {prev}, cyc)")
 
@@ -119,16 +134,32 @@ class Gen:
         else:
             self.put(f"if {ea} & 0x80:", f"    {dst} = ram[{ea} & 0x7F]", "else:",
                      f"    {dst} = low_read(m, {ea}, {prev}, cyc)")
+            self.ind += 1
+            self.event()
+            self.ind -= 1
+
+    def event(self) -> None:
+        """After an access that may have ended the frame or switched banks."""
+        if self.kind == "plain":
+            self.put("if m.event:", "    m.event = 0", "    span = 0", "    if s.stop:", "        budget = 0")
+        else:
+            self.put("if s.stop:", "    budget = 0")
 
     def wr(self, ea: str, val: str, zero_page: bool = False) -> None:
         if self.kind == "flat":
             self.put(f"flat_write(f, {ea}, {val}, cyc)")
         elif zero_page:
             self.put(f"if {ea} & 0x80:", f"    ram[{ea} & 0x7F] = <uint8_t>({val})", "else:",
-                     f"    cyc = low_write(m, {ea}, {val}, cyc)", "    if s.stop:", "        budget = 0")
+                     f"    cyc = low_write(m, {ea}, {val}, cyc)")
+            self.ind += 1
+            self.event()
+            self.ind -= 1
         else:
             self.put(f"if ({ea}) & 0x1280 == 0x80:", f"    ram[({ea}) & 0x7F] = <uint8_t>({val})", "else:",
-                     f"    cyc = bus_write(m, {ea}, {val}, cyc)", "    if s.stop:", "        budget = 0")
+                     f"    cyc = bus_write(m, {ea}, {val}, cyc)")
+            self.ind += 1
+            self.event()
+            self.ind -= 1
 
     def push(self, val: str, after_write: bool = False) -> None:
         if self.kind == "flat":
@@ -141,7 +172,7 @@ class Gen:
             self.put(f"cyc = bus_write(m, 0x100 + sp, {val}, cyc)")
             if after_write:
                 self.put("m.after_write = 0")
-            self.put("if s.stop:", "    budget = 0")
+            self.event()
             self.ind -= 1
         self.put("sp = (sp - 1) & 0xFF")
 
@@ -197,6 +228,7 @@ class Gen:
     def instruction(self, op: int, name: str, mode: str, cycles: int, penalty: bool) -> None:
         put = self.put
         zero = mode in ("zp", "zpx", "zpy")
+        self.jumps = name in BRANCH or name in ("JMP", "JSR", "RTS", "RTI", "BRK", "KIL")
         if name == "KIL":
             put("pc = (pc + 1) & 0xFFFF", "cyc += 2")
             put("f.jam = 1" if self.kind == "flat" else "s.jam = 1", "latch = op", "budget = 0")
@@ -204,14 +236,17 @@ class Gen:
         put(f"cyc += {cycles}")
         size = {"imp": 1, "acc": 1, "imm": 2, "rel": 2, "zp": 2, "zpx": 2, "zpy": 2, "izx": 2, "izy": 2, "abs": 3, "abx": 3,
                 "aby": 3, "ind": 3}[mode]
+        if self.kind == "plain" and (size > 1 or name == "BRK"):
+            put("b1 = code[1]")
+            if size > 2:
+                put("b2 = code[2]")
         if name in READ and mode != "imp":
             if mode == "imm":
                 put("pc = (pc + 2) & 0xFFFF", "val = b1")
             else:
                 put(f"pc = (pc + {size}) & 0xFFFF")
                 prev = self.address(mode, penalty)
-                if self.kind == "plain" and (op, mode) in ((0xAD, "abs"), (0xA5, "zp"), (0x2C, "abs"), (0xAE, "abs"), (0xAC, "abs")) \
-                        and mode == "abs":
+                if self.kind == "plain" and op in (0xAD, 0xAE, 0xAC, 0x2C):
                     put("if ea == 0x284 and m.opt & 2:", f"    skip_timer_loop(m, pc, {0 if op != 0x2C else 1}, &cyc, &budget)")
                 (self.rdz if zero else self.rd)("val", "ea", prev)
                 self.trace("rec.ea = <uint16_t>ea", "rec.ea_loc = bus_loc(m, ea, False)", "rec.rd = <uint8_t>val",
@@ -297,7 +332,7 @@ class Gen:
             self.push("t & 0xFF", after_write=True)
             if self.kind == "flat":
                 self.rd("b2", "((pc + 2) & 0xFFFF)", "t")
-            else:
+            elif self.kind != "plain":
                 # from ROM the byte cannot have changed; elsewhere the pushes may just have written it
                 put("if slow:")
                 self.ind += 1
@@ -314,8 +349,8 @@ class Gen:
             put("sp = (sp + 1) & 0xFF")
             self.rd("hi", "(0x100 + sp)", "lo")
             put("t = lo | (hi << 8)")
-            self.rd("latch", "t", "hi")
-            put("pc = (t + 1) & 0xFFFF")
+            self.rd("r", "t", "hi")
+            put("latch = r", "pc = (t + 1) & 0xFFFF")
         elif name == "RTI":
             self.rd("t", "(0x100 + sp)", "op")
             put("sp = (sp + 1) & 0xFF")
@@ -358,6 +393,10 @@ class Gen:
         if self.kind == "relaxed":
             put(*(line.replace("bus_read", "relax_read") for line in slow))
             return
+        if self.kind == "plain":
+            put("q = pc - lo_pc", "if q >= span:", "    if not code_window(m, pc, &base, &lo_pc, &span):", "        break",
+                "    q = pc - lo_pc", "if budget <= 0:", "    break", "budget -= 1", "code = base + q", "op = code[0]")
+            return
         put("t = (pc & 0xFFF) - m.fast_lo",
             "if pc & 0x1000 and t < m.fast_n and t + 2 < m.fast_n and (pc & 0x3FF) < 0x3FE:")
         self.ind += 1
@@ -374,23 +413,31 @@ class Gen:
         if self.kind == "flat":
             put("cdef void run_flat(Flat* f, int32_t budget) noexcept nogil:")
         else:
-            put(f"cdef void run_{self.kind}(VCS* m, int32_t budget) noexcept nogil:")
+            put(f"cdef int32_t run_{self.kind}(VCS* m, int32_t budget) noexcept nogil:")
         self.ind += 1
         if self.kind == "flat":
-            put("cdef Flat* s = f")
+            put("cdef Flat* s = f", "cdef uint32_t latch = 0")
         else:
-            put("cdef State* s = &m.s", "cdef uint8_t* ram = s.ram", "cdef const uint8_t* code", "cdef bint slow")
+            put("cdef State* s = &m.s", "cdef uint8_t* ram = s.ram", "cdef const uint8_t* code")
+            if self.kind == "plain":
+                # addresses lo_pc <= a < lo_pc + span read base[a - lo_pc], for code and for data
+                put("cdef const uint8_t* base = NULL", "cdef uint32_t lo_pc = 0, span = 0, q")
+            else:
+                put("cdef bint slow", "cdef uint32_t latch = s.latch")
         if self.kind == "relaxed":
             put("cdef bint cond")
-        put("cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp, latch = s.latch",
+        put("cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp",
             "cdef uint32_t c = s.p & 1, v = s.p & 0x40, d = (s.p >> 3) & 1, i = (s.p >> 2) & 1",
             "cdef uint32_t nr = s.p & 0x80, zr = (s.p & 2) ^ 2",
-            "cdef uint32_t op, b1, b2, ea = 0, val = 0, t = 0, r = 0, p0 = 0, lo = 0, hi = 0, high = 0")
+            "cdef uint8_t op", "cdef uint32_t b1 = 0, b2 = 0, ea = 0, val = 0, t = 0, r = 0, p0 = 0, lo = 0, hi = 0, high = 0")
         if self.kind == "traced":
             put("cdef Instr* rec")
-        put("if s.jam:", "    return", "while budget > 0:")
+        put("if s.jam:", "    return" if self.kind == "flat" else "    return 0")
+        if self.kind == "plain":
+            put("m.event = 0", "while True:")
+        else:
+            put("while budget > 0:", "    budget -= 1")
         self.ind += 1
-        put("budget -= 1")
         self.fetch()
         if self.kind == "traced":
             put("rec = trace_next(m, pc, op, b1, b2, cyc)")
@@ -406,7 +453,11 @@ class Gen:
         self.trace("trace_done(m, rec, pc)")
         self.ind -= 1
         put("s.pc = <uint16_t>pc", "s.cycles = cyc", "s.a = <uint8_t>a", "s.x = <uint8_t>x", "s.y = <uint8_t>y",
-            "s.sp = <uint8_t>sp", "s.latch = <uint8_t>latch", f"s.p = <uint8_t>({PACK})")
+            "s.sp = <uint8_t>sp", f"s.p = <uint8_t>({PACK})")
+        if self.kind != "plain":
+            put("s.latch = <uint8_t>latch")
+        if self.kind != "flat":
+            put("return budget")
         self.ind -= 1
         put("")
         return "\n".join(self.out)
@@ -429,7 +480,7 @@ def generate(table: list[tuple[int, str, str, int, bool]]) -> str:
     head = ["# Generated by gen_cpu.py from vcs/data/opcodes.csv; do not edit.", "",
             "cdef uint8_t* OP_BYTES = [" + ", ".join(map(str, fetched)) + "]",
             "cdef uint8_t* OP_BASE = [" + ", ".join(str(r[3]) for r in table) + "]", ""]
-    return "\n".join(head) + "\n" + "\n\n".join(Gen(kind).function(table) for kind in ("plain", "traced", "relaxed", "flat"))
+    return "\n".join(head) + "\n" + "\n\n".join(Gen(kind).function(table) for kind in ("plain", "slow", "traced", "relaxed", "flat"))
 
 
 def main(argv: list[str]) -> int:

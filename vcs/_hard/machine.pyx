@@ -1129,4 +1129,7 @@ def rebase_cycles(Core core not None):
 include "oracle.pxi"
 
 
+include "gym.pxi"
+
+
 include "api.pxi"

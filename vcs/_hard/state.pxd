@@ -178,6 +178,7 @@ cdef struct VCS:
     int32_t exact              # 1: cut a run at every store, draw the spill (tia.pxi)
     int32_t short_frame        # the last frame ended before its last visible line
     int32_t cut                # clocks after the frame start at which a store ends the frame
+    int32_t event              # an access asked to stop, or changed the mapping (run_plain)
     int32_t after_write        # the access before this store was a store (cpu.md 6.4)
     # --- switches
     int32_t opt                # bit 0 lazy picture, bit 1 INTIM loops skipped

@@ -271,20 +271,20 @@ cdef void compose(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
     cdef uint64_t cb = bg ^ (<uint64_t>t.colu[1] * 0x0101010101010101ull)
     cdef uint64_t cc = bg ^ (<uint64_t>t.colu[2] * 0x0101010101010101ull)
     cdef uint64_t v
-    cdef int w, k, k0 = x0 >> 3, k1 = (x1 - 1) >> 3
+    cdef int w, k, k0 = x0 >> 3, k1 = (x1 - 1) >> 3, w0 = x0 >> 6, w1 = ((x1 - 1) >> 6) + 1
     cdef uint32_t mode = t.ctrlpf & 6
     cdef uint8_t* pa = <uint8_t*>&a[0]
     cdef uint8_t* pb = <uint8_t*>&b[0]
     cdef uint8_t* pc = <uint8_t*>&c[0]
     if mode == 0:
-        for w in range(3):
+        for w in range(w0, w1):
             a[w] = m.mask[P0][w] | m.mask[M0][w]
             b[w] = (m.mask[P1][w] | m.mask[M1][w]) & ~a[w]
             c[w] = (m.mask[PF][w] | m.mask[BL][w]) & ~(a[w] | b[w])
             any_ab |= a[w] | b[w]
             any_c |= c[w]
     elif mode & 4 and not (mode & 2 and m.enabled == 32):
-        for w in range(3):
+        for w in range(w0, w1):
             c[w] = m.mask[PF][w] | m.mask[BL][w]
             a[w] = (m.mask[P0][w] | m.mask[M0][w]) & ~c[w]
             b[w] = (m.mask[P1][w] | m.mask[M1][w]) & ~(a[w] | c[w])
@@ -292,7 +292,7 @@ cdef void compose(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
             any_c |= c[w]
     else:
         # score: the left playfield has COLUP0 and stands before P1, the right one COLUP1
-        for w in range(3):
+        for w in range(w0, w1):
             pf[w] = m.mask[PF][w]
             a[w] = m.mask[P0][w] | m.mask[M0][w] | (pf[w] & BELOW[80][w])
             b[w] = (m.mask[P1][w] | m.mask[M1][w] | (pf[w] & ~BELOW[80][w])) & ~a[w]
@@ -332,25 +332,41 @@ cdef void compose(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
         store_block(row, k, bg ^ (EXPAND[pa[k]] & ca) ^ (EXPAND[pb[k]] & cb) ^ (EXPAND[pc[k]] & cc))
 
 
-cdef inline void collide(VCS* m, int x0, int x1) noexcept nogil:
-    cdef Tia* t = &m.s.tia
-    cdef uint32_t need = PAIRS[m.enabled] & ~<uint32_t>t.collisions
-    cdef int bit
+cdef void collide_pairs(VCS* m, uint32_t need, int x0, int x1) noexcept nogil:
+    cdef int bit, w
     cdef uint64_t* a
     cdef uint64_t* b
-    cdef uint64_t r0, r1, r2
-    if need == 0:
-        return
-    r0 = BELOW[x1][0] & ~BELOW[x0][0]
-    r1 = BELOW[x1][1] & ~BELOW[x0][1]
-    r2 = BELOW[x1][2] & ~BELOW[x0][2]
     while need:
         bit = __builtin_ctz(need)
         need &= need - 1
         a = &m.mask[PAIR_A[bit]][0]
         b = &m.mask[PAIR_B[bit]][0]
-        if (a[0] & b[0] & r0) | (a[1] & b[1] & r1) | (a[2] & b[2] & r2):
-            t.collisions |= 1 << bit
+        for w in range(x0 >> 6, ((x1 - 1) >> 6) + 1):
+            if a[w] & b[w] & BELOW[x1][w] & ~BELOW[x0][w]:
+                m.s.tia.collisions |= 1 << bit
+
+
+cdef inline void collide(VCS* m, int x0, int x1) noexcept nogil:
+    """Latch the collisions of pixels x0..x1-1 (tia.md 7.3). Mostly nothing overlaps: look at that first."""
+    cdef uint32_t need = PAIRS[m.enabled] & ~<uint32_t>m.s.tia.collisions
+    cdef uint64_t one, two, hit = 0
+    cdef int w
+    if need == 0:
+        return
+    for w in range(x0 >> 6, ((x1 - 1) >> 6) + 1):
+        one = m.mask[0][w]
+        two = one & m.mask[1][w]
+        one |= m.mask[1][w]
+        two |= one & m.mask[2][w]
+        one |= m.mask[2][w]
+        two |= one & m.mask[3][w]
+        one |= m.mask[3][w]
+        two |= one & m.mask[4][w]
+        one |= m.mask[4][w]
+        two |= one & m.mask[5][w]
+        hit |= two & BELOW[x1][w] & ~BELOW[x0][w]
+    if hit:
+        collide_pairs(m, need, x0, x1)
 
 
 cdef inline bint footprint(VCS* m, int obj, int g) noexcept nogil:
@@ -505,7 +521,7 @@ cdef inline void render(VCS* m, int32_t T) noexcept nogil:
 
 # ------------------------------------------------------------------------------- register access
 
-cdef inline int32_t horizontal(VCS* m, uint32_t k) noexcept nogil:
+cdef inline int32_t horizontal(uint32_t k) noexcept nogil:
     """Horizontal clock (0..227) of a clock relative to the frame start."""
     return <int32_t>(k % 228)
 
@@ -559,113 +575,96 @@ cdef void hmove(VCS* m, int32_t K, int h) noexcept nogil:
     m.dirty |= 31
 
 
-cdef inline bint changes(Tia* t, uint32_t a, uint32_t v) noexcept nogil:
-    """False where a store of v to register a certainly leaves the machine as it is, but for time."""
-    if a == 0x01:
-        return t.vblank != v
-    if a <= 0x03 or a >= 0x2D or a == 0x2B:
-        return False
-    if 0x15 <= a <= 0x1A:
-        return False
-    if a <= 0x05:
-        return t.nusiz[a - 4] != v or t.skip[a - 4] or (a == 4 and t.m0mode)
-    if a <= 0x09:
-        return t.colu[a - 6] & 0xFE != v & 0xFE
-    if a <= 0x0C:
-        return True if a == 0x0A else t.refp[a - 0x0B] != (v >> 3) & 1
-    if a == 0x0D:
-        return t.pf & 15 != v >> 4
-    if a == 0x0E:
-        return (t.pf >> 4) & 0xFF != v
-    if a == 0x0F:
-        return t.pf >> 12 != v
-    if a == 0x1B:
-        return t.grp_new[0] != v or t.grp_old[1] != t.grp_new[1]
-    if a == 0x1C:
-        return t.grp_new[1] != v or t.grp_old[0] != t.grp_new[0] or t.enabl_old != t.enabl_new
-    if a == 0x1D or a == 0x1E:
-        return t.enam[a - 0x1D] != (v >> 1) & 1
-    if a == 0x1F:
-        return t.enabl_new != (v >> 1) & 1
-    if 0x20 <= a <= 0x24:
-        # a motion register shows only at the next HMOVE; but HMM0 may start the Cosmic Ark effect
-        return a == 0x22 and t.hm[2] == 7 and v >> 4 == 6
-    if a == 0x25 or a == 0x26:
-        return t.vdelp[a - 0x25] != v & 1
-    if a == 0x27:
-        return t.vdelbl != v & 1
-    return True
+cdef inline void postpone(VCS* m, int32_t T) noexcept nogil:
+    """In place of render(T) for a store that leaves the picture as it is: the run is not cut, but what follows
+    must not be drawn from before T with other registers (a delayed store holds back the next ones)."""
+    if m.exact:
+        render(m, T)
+    elif T > m.pend:
+        m.pend = T
 
 
 cdef void tia_write(VCS* m, uint32_t addr, int value) noexcept nogil:
-    """A store at the current cycle (tia.md 6)."""
+    """A store at the current cycle (tia.md 6): draw up to it, then change the register."""
     cdef Tia* t = &m.s.tia
     cdef uint32_t a = addr & 0x3F, v = <uint32_t>value & 0xFF, n
-    cdef int32_t K = <int32_t>(3 * m.s.cycles), d = DELAY[a], T
+    cdef int32_t K = <int32_t>(3 * m.s.cycles), since
     cdef uint32_t k = <uint32_t>(K - t.F)
     cdef int h
-    if a - 0x0D <= 2:
-        d = PF_DELAY[(k / 3) & 3]
-    T = K + d
-    if T >= t.D0 and t.L < t.D1:
-        if m.exact or changes(t, a, v):
-            render(m, T)
-        elif T > m.pend and T > t.L:
-            m.pend = T
     if <int32_t>k >= m.cut:
         m.s.stop = 1
+        m.event = 1
     if m.tr != NULL:
-        trace_tia(m, a, v, k)
+        trace_store(m, a, v, K, k)
     t.regs[a] = <uint8_t>v
-    if a == 0x00:
+    if a == 0x00:                                # VSYNC
+        postpone(m, K)
         t.vsync = <uint8_t>v
         if v & 2:
             t.vf = K + 228
         elif K >= t.vf:
             t.vf = NEVER
             m.s.stop = 1
-    elif a == 0x01:
-        if (t.vblank ^ v) & 0x80:
-            if v & 0x80:
-                t.dump = 1
-            else:
-                t.dump = 0
-                t.dc = <int32_t>m.s.cycles
-        t.vblank = <uint8_t>v
-    elif a == 0x02:
+            m.event = 1
+    elif a == 0x01:                              # VBLANK
+        if t.vblank != v:
+            render(m, K + 1)
+            if (t.vblank ^ v) & 0x80:
+                if v & 0x80:
+                    t.dump = 1
+                else:
+                    t.dump = 0
+                    t.dc = <int32_t>m.s.cycles
+            t.vblank = <uint8_t>v
+        else:
+            postpone(m, K + 1)
+    elif a == 0x02:                              # WSYNC
+        postpone(m, K)
         if not m.after_write:
             n = 76 - (k / 3) % 76
             if n < 76:
                 m.s.cycles += n
-    elif a == 0x03:
-        pass
-    elif a <= 0x05:
+    elif a == 0x04 or a == 0x05:                 # NUSIZ0, NUSIZ1
         n = a - 4
-        if t.nusiz[n] != v or t.skip[n] or t.m0mode:
+        if t.nusiz[n] != v or t.skip[n] or (n == 0 and t.m0mode):
+            render(m, K + 8)
             t.nusiz[n] = <uint8_t>v
             t.skip[n] = 0
             if n == 0:
                 t.m0mode = 0
             m.dirty |= <uint32_t>5 << n
-    elif a <= 0x09:
+        else:
+            postpone(m, K + 8)
+    elif a == 0x06 or a == 0x07 or a == 0x08 or a == 0x09:  # COLUP0, COLUP1, COLUPF, COLUBK
         v &= 0xFE
-        if m.pal and t.lastlines & 1:
-            v |= 1
-        t.colu[a - 6] = <uint8_t>v
-    elif a == 0x0A:
-        if (t.ctrlpf ^ v) & 0x30:
-            m.dirty |= 16
-        t.ctrlpf = <uint8_t>v
-        if t.reflect != v & 1 and horizontal(m, k) < 147:
-            t.reflect = v & 1
-            m.dirty |= 32
-    elif a <= 0x0C:
+        if m.pal:
+            v |= t.lastlines & 1
+        if t.colu[a - 6] != v:
+            render(m, K)
+            t.colu[a - 6] = <uint8_t>v
+        else:
+            postpone(m, K)
+    elif a == 0x0A:                              # CTRLPF
+        if t.ctrlpf != v or t.reflect != v & 1:
+            render(m, K)
+            if (t.ctrlpf ^ v) & 0x30:
+                m.dirty |= 16
+            t.ctrlpf = <uint8_t>v
+            if t.reflect != v & 1 and horizontal(k) < 147:
+                t.reflect = v & 1
+                m.dirty |= 32
+        else:
+            postpone(m, K)
+    elif a == 0x0B or a == 0x0C:                 # REFP0, REFP1
         n = a - 0x0B
         v = (v >> 3) & 1
         if t.refp[n] != v:
+            render(m, K + 1)
             t.refp[n] = <uint8_t>v
             m.dirty |= <uint32_t>1 << n
-    elif a <= 0x0F:
+        else:
+            postpone(m, K + 1)
+    elif a == 0x0D or a == 0x0E or a == 0x0F:    # PF0, PF1, PF2
         if a == 0x0D:
             v = (t.pf & 0xFFFF0) | (v >> 4)
         elif a == 0x0E:
@@ -673,92 +672,139 @@ cdef void tia_write(VCS* m, uint32_t addr, int value) noexcept nogil:
         else:
             v = (t.pf & 0x00FFF) | (v << 12)
         if t.pf != v:
+            render(m, K + PF_DELAY[(k / 3) & 3])
             t.pf = v
             m.dirty |= 32
-    elif a <= 0x11:
-        strobe_player(m, a - 0x10, K, horizontal(m, k))
-    elif a == 0x12:
-        h = horizontal(m, k)
+        else:
+            postpone(m, K + PF_DELAY[(k / 3) & 3])
+    elif a == 0x10 or a == 0x11:                 # RESP0, RESP1
+        render(m, K)
+        strobe_player(m, a - 0x10, K, horizontal(k))
+    elif a == 0x12:                              # RESM0
+        render(m, K + 8)
+        h = horizontal(k)
         t.pos[M0] = <uint8_t>(8 if K - t.hk == 60 and h == 69 else strobe_place(h))
         t.m0mode = 0
         m.dirty |= 4
-    elif a == 0x13:
-        h = horizontal(m, k)
+    elif a == 0x13:                              # RESM1
+        render(m, K + 8)
+        h = horizontal(k)
         t.pos[M1] = <uint8_t>(3 if K - t.hk == 9 and h == 18 else strobe_place(h))
         m.dirty |= 8
-    elif a == 0x14:
-        h = horizontal(m, k)
-        d = K - t.hk
-        if d == 54 and (h == 60 or h == 69):
+    elif a == 0x14:                              # RESBL
+        render(m, K)
+        h = horizontal(k)
+        since = K - t.hk
+        if since == 54 and (h == 60 or h == 69):
             t.pos[BL] = 10
-        elif d == 9 and h == 18:
+        elif since == 9 and h == 18:
             t.pos[BL] = 3
-        elif d == 21 and h == 30:
+        elif since == 21 and h == 30:
             t.pos[BL] = 6
-        elif d == 18 and h == 27:
+        elif since == 18 and h == 27:
             t.pos[BL] = 5
         else:
             t.pos[BL] = <uint8_t>strobe_place(h)
         m.dirty |= 16
-    elif a <= 0x1A:
-        pass                                     # sound
-    elif a == 0x1B:
-        if t.grp_new[0] != v:
+    elif a == 0x1B:                              # GRP0
+        if t.grp_new[0] != v or t.grp_old[1] != t.grp_new[1]:
+            # a byte that the vertical delay hides changes no pixel yet
+            if (t.grp_new[0] != v and not t.vdelp[0]) or (t.grp_old[1] != t.grp_new[1] and t.vdelp[1]):
+                render(m, K + 1)
+                m.dirty |= 3
+            else:
+                postpone(m, K + 1)
             t.grp_new[0] = <uint8_t>v
-            m.dirty |= 1
-        if t.grp_old[1] != t.grp_new[1]:
             t.grp_old[1] = t.grp_new[1]
-            m.dirty |= 2
-    elif a == 0x1C:
-        if t.grp_new[1] != v:
+        else:
+            postpone(m, K + 1)
+    elif a == 0x1C:                              # GRP1
+        if t.grp_new[1] != v or t.grp_old[0] != t.grp_new[0] or t.enabl_old != t.enabl_new:
+            if ((t.grp_new[1] != v and not t.vdelp[1]) or (t.grp_old[0] != t.grp_new[0] and t.vdelp[0])
+                    or (t.enabl_old != t.enabl_new and t.vdelbl)):
+                render(m, K + 1)
+                m.dirty |= 19
+            else:
+                postpone(m, K + 1)
             t.grp_new[1] = <uint8_t>v
-            m.dirty |= 2
-        if t.grp_old[0] != t.grp_new[0]:
             t.grp_old[0] = t.grp_new[0]
-            m.dirty |= 1
-        if t.enabl_old != t.enabl_new:
             t.enabl_old = t.enabl_new
-            m.dirty |= 16
-    elif a <= 0x1E:
+        else:
+            postpone(m, K + 1)
+    elif a == 0x1D or a == 0x1E:                 # ENAM0, ENAM1
         n = a - 0x1D
         v = (v >> 1) & 1
         if t.enam[n] != v:
+            render(m, K)
             t.enam[n] = <uint8_t>v
             m.dirty |= <uint32_t>4 << n
-    elif a == 0x1F:
+        else:
+            postpone(m, K)
+    elif a == 0x1F:                              # ENABL
         v = (v >> 1) & 1
-        if t.enabl_new != v:
-            t.enabl_new = <uint8_t>v
+        if t.enabl_new != v and not t.vdelbl:
+            render(m, K)
             m.dirty |= 16
-    elif a <= 0x24:
-        if a == 0x22 and K == t.hk + 63 and t.hm[2] == 7 and v >> 4 == 6:
+        else:
+            postpone(m, K)
+        t.enabl_new = <uint8_t>v
+    elif a == 0x20 or a == 0x21 or a == 0x22 or a == 0x23 or a == 0x24:  # HMP0 to HMBL
+        v >>= 4
+        if a == 0x22 and v == 6 and t.hm[2] == 7 and K == t.hk + 63:
+            render(m, K)
             t.ark = 1
             t.arkcnt = 0
-        t.hm[a - 0x20] = <uint8_t>(v >> 4)
-    elif a <= 0x26:
+        else:
+            postpone(m, K)                       # a motion shows only at the next HMOVE
+        t.hm[a - 0x20] = <uint8_t>v
+    elif a == 0x25 or a == 0x26:                 # VDELP0, VDELP1
         n = a - 0x25
         if t.vdelp[n] != v & 1:
+            render(m, K)
             t.vdelp[n] = v & 1
             m.dirty |= <uint32_t>1 << n
-    elif a == 0x27:
+        else:
+            postpone(m, K)
+    elif a == 0x27:                              # VDELBL
         if t.vdelbl != v & 1:
+            render(m, K)
             t.vdelbl = v & 1
             m.dirty |= 16
-    elif a <= 0x29:
+        else:
+            postpone(m, K)
+    elif a == 0x28 or a == 0x29:                 # RESMP0, RESMP1
         n = a - 0x28
-        if t.resmp[n] and not v & 2:
-            h = t.nusiz[n] & 7
-            t.pos[M0 + n] = <uint8_t>((t.pos[n] + (8 if h == 5 else 16 if h == 7 else 4)) % 160)
-            if n == 0:
-                t.m0mode = 0
-        t.resmp[n] = (v >> 1) & 1
-        m.dirty |= <uint32_t>4 << n
-    elif a == 0x2A:
-        hmove(m, K, horizontal(m, k))
-    elif a == 0x2B:
+        if t.resmp[n] != (v >> 1) & 1:
+            render(m, K)
+            if t.resmp[n]:
+                h = t.nusiz[n] & 7
+                t.pos[M0 + n] = <uint8_t>((t.pos[n] + (8 if h == 5 else 16 if h == 7 else 4)) % 160)
+                if n == 0:
+                    t.m0mode = 0
+            t.resmp[n] = (v >> 1) & 1
+            m.dirty |= <uint32_t>4 << n
+        else:
+            postpone(m, K)
+    elif a == 0x2A:                              # HMOVE
+        render(m, K)
+        hmove(m, K, horizontal(k))
+    elif a == 0x2B:                              # HMCLR
+        postpone(m, K)
         memset(t.hm, 0, 5)
-    elif a == 0x2C:
+    elif a == 0x2C:                              # CXCLR
+        render(m, K)
         t.collisions = 0
+    else:                                        # RSYNC, sound, and the unassigned ones
+        postpone(m, K)
+
+
+cdef void trace_store(VCS* m, uint32_t a, uint32_t v, int32_t K, uint32_t k) noexcept nogil:
+    """The row of a store goes after the run of pixels that it cuts, so that run is drawn first."""
+    cdef int32_t d = DELAY[a]
+    if a - 0x0D <= 2:
+        d = PF_DELAY[(k / 3) & 3]
+    render(m, K + d)
+    trace_tia(m, a, v, k)
 
 
 cdef bint pin_charged(VCS* m, int32_t r) noexcept nogil:

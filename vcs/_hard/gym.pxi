@@ -1,0 +1,55 @@
+# What a Gymnasium step needs from the machine at full speed: repeated agent steps, and the picture in colour or gray.
+# Included at the end of machine.pyx.
+
+from libc.string cimport memcmp
+
+
+cdef void rgb_rows(const uint8_t* px, int rows, const uint32_t* lut, uint8_t* out) noexcept nogil:
+    """Palette indices to RGB. lut: bytes R G B 0 of each index, in memory order."""
+    cdef int r, x
+    cdef uint8_t* o
+    for r in range(rows):
+        o = out + r * 3 * W
+        if r > 0 and memcmp(px + r * W, px + (r - 1) * W, W) == 0:
+            memcpy(o, o - 3 * W, 3 * W)        # most rows repeat the one above
+            continue
+        for x in range(W - 1):                 # four bytes at once; the next pixel overwrites the fourth
+            memcpy(o + 3 * x, &lut[px[r * W + x]], 4)
+        memcpy(o + 3 * (W - 1), &lut[px[r * W + W - 1]], 3)
+
+
+def play(Core core not None, int action, int times, float strength=1.0):
+    """`times` agent steps with one action; returns the sum of their rewards (int)."""
+    cdef int i
+    cdef int64_t total = 0
+    with nogil:
+        for i in range(times):
+            total += env_act(core.m, action, strength)
+    core._check()
+    return total
+
+
+def picture_rgb(Core core not None, const uint32_t[::1] lut not None):
+    """uint8[rows, 160, 3]: the picture in colour. lut: uint32[256], bytes R G B 0 of each palette index."""
+    if lut.shape[0] != 256:
+        raise VcsError(f"the colour table has {lut.shape[0]} entries; pass 256")
+    out = np.empty((core.m.h, W, 3), np.uint8)
+    cdef uint8_t[:, :, ::1] view = out
+    with nogil:
+        rgb_rows(core.m.cur.px, core.m.h, &lut[0], &view[0, 0, 0])
+    return out
+
+
+def picture_gray(Core core not None, const uint8_t[::1] lut not None):
+    """uint8[rows, 160]: the picture through a table of bytes (uint8[256])."""
+    cdef int i
+    if lut.shape[0] != 256:
+        raise VcsError(f"the gray table has {lut.shape[0]} entries; pass 256")
+    out = np.empty((core.m.h, W), np.uint8)
+    cdef uint8_t[:, ::1] view = out
+    cdef uint8_t* o = &view[0, 0]
+    cdef const uint8_t* px = core.m.cur.px
+    with nogil:
+        for i in range(core.m.h * W):
+            o[i] = lut[px[i]]
+    return out

@@ -1,20 +1,21 @@
 """The games as reinforcement-learning tasks: rewards, lives, endings, modes, actions.
 
-Everything here comes from ``vcs/data/games.json`` (specification ``spec/games.md``). A game's rules are written
-there in a small expression language; :func:`compile_rules` turns them, once, into one flat ``int32`` array that
-the machine runs without the GIL (``vcs/_hard/env.pxi``), and :class:`Interpreter` runs the same trees in plain
-Python, as the readable definition that the tests compare the compiled form with.
+Everything here comes from ``vcs/data/games.json`` (specification ``spec/games.md``). A game's rules are
+written there in a small expression language; :func:`compile_rules` turns them, once, into one flat ``int32``
+array that the machine runs without the GIL (``vcs/_hard/env.pxi``), and :class:`Interpreter` runs the same
+trees in plain Python, as the readable definition that the tests compare the compiled form with.
 
-The array starts with a header of ``HEADER`` words (see ``H_*``) and continues with code for a stack machine: an
-operation number followed by its operands. Jump targets are indices into the array. Variables are numbered; the
-machine has ``MAXVARS`` of them.
+The array starts with a header of ``HEADER`` words (see ``H_*``) and continues with code for a stack machine:
+an operation number followed by its operands. Jump targets are indices into the array. Variables are
+numbered; the machine has ``MAXVARS`` of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from enum import IntEnum
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +25,7 @@ from vcs.data import load_json
 from vcs.errors import VcsError
 
 __all__ = [
-    "ACTIONS",
+    "Action",
     "Game",
     "Interpreter",
     "Rules",
@@ -38,11 +39,29 @@ __all__ = [
 
 Expr = Any  # int | str | list: a tree of the expression language (spec/games.md 2)
 
-#: Names of the joystick actions in numerical order (spec/environment.md 5.1).
-ACTIONS: Final = (
-    "NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT", "UPFIRE",
-    "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE",
-)  # fmt: skip
+
+class Action(IntEnum):
+    """Player A's 18 actions (spec/environment.md 5.1); a number and its name are the same thing."""
+
+    NOOP = 0
+    FIRE = 1
+    UP = 2
+    RIGHT = 3
+    LEFT = 4
+    DOWN = 5
+    UPRIGHT = 6
+    UPLEFT = 7
+    DOWNRIGHT = 8
+    DOWNLEFT = 9
+    UPFIRE = 10
+    RIGHTFIRE = 11
+    LEFTFIRE = 12
+    DOWNFIRE = 13
+    UPRIGHTFIRE = 14
+    UPLEFTFIRE = 15
+    DOWNRIGHTFIRE = 16
+    DOWNLEFTFIRE = 17
+
 
 # --- the flat program; vcs/_hard/env.pxi holds the same numbers and refuses an array without this mark
 MAGIC: Final = 0x47505231
@@ -50,19 +69,22 @@ MAXVARS: Final = 40
 MAXSTACK: Final = 64
 HEADER: Final = 16
 LONGEST: Final = 4  # words of the longest instruction without a list
-H_MAGIC, H_LEN, H_INIT, H_RESET, H_STEP, H_MODE, H_START, H_LEGAL, H_MAX_FRAMES, H_LIVES, H_DEFAULT_MODE = range(11)
+H_MAGIC, H_LEN, H_INIT, H_RESET, H_STEP, H_MODE, H_START = range(7)
+H_LEGAL, H_MAX_FRAMES, H_LIVES, H_DEFAULT_MODE = range(7, 11)
 
 # One operation a name; `n` marks the number of operands, `+` a first operand that counts the others.
 OPS: Final = (
     "END", "CONST", "LOAD", "STORE", "MODE", "RAM", "RAMK", "BUS", "BCD", "BCDK", "S8", "ADD", "SUB", "MUL",
     "DIV", "MOD", "BAND", "BOR", "SHL", "SHR", "EQ", "NE", "LT", "LE", "GT", "GE", "LAND", "LOR", "LNOT",
-    "PICK", "MIN", "MAX", "RAND", "JUMP", "JZ", "JGT", "INC", "OUT", "SELECT", "ACT", "SOFT", "FRAMES", "ROUND",
+    "PICK", "MIN", "MAX", "RAND", "JUMP", "JZ", "JGT", "INC", "OUT", "SELECT", "ACT", "SOFT", "FRAMES",
+    "ROUND",
 )  # fmt: skip
 OP: Final = {name: number for number, name in enumerate(OPS)}
 
 _BINARY: Final = {
-    "+": "ADD", "-": "SUB", "*": "MUL", "//": "DIV", "%": "MOD", "&": "BAND", "|": "BOR", "<<": "SHL", ">>": "SHR",
-    "==": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "min": "MIN", "max": "MAX",
+    "+": "ADD", "-": "SUB", "*": "MUL", "//": "DIV", "%": "MOD", "&": "BAND", "|": "BOR", "<<": "SHL",
+    ">>": "SHR", "==": "EQ", "!=": "NE", "<": "LT", "<=": "LE", ">": "GT", ">=": "GE", "min": "MIN",
+    "max": "MAX",
 }  # fmt: skip
 
 
@@ -70,8 +92,8 @@ _BINARY: Final = {
 class Rules:
     """The rules of one game under one protocol.
 
-    ``program`` is the compiled form (int32, shape (n,)); ``state`` to ``lives`` are the trees it was made from.
-    ``modes`` and ``difficulties`` are the numbers that may be chosen (the first mode is the default).
+    ``program`` is the compiled form (int32, shape (n,)); ``state`` to ``lives`` are the trees it was made
+    from. ``modes`` and ``difficulties`` are the numbers that may be chosen (the first mode is the default).
     """
 
     name: str
@@ -123,6 +145,11 @@ class Game:
         return _rules(self.name, _protocol(protocol))
 
 
+def _is_ram_byte(e: Expr) -> bool:
+    """True for `R[i]` with a number i."""
+    return isinstance(e, list) and len(e) == 2 and e[0] == "R" and isinstance(e[1], int)
+
+
 class _Compiler:
     """Emits the code of one game. `names` maps variables to numbers; locals of `sum` get fresh numbers."""
 
@@ -143,7 +170,7 @@ class _Compiler:
         self.code += [OP[op], *operands]
         self.depth += effect
         if self.depth > MAXSTACK:
-            raise self.fail(f"an expression needs more than {MAXSTACK} values at once; split it into variables")
+            raise self.fail(f"an expression needs more than {MAXSTACK} values at once; use variables")
         return at
 
     def here(self) -> int:
@@ -164,9 +191,9 @@ class _Compiler:
         return self.names[name]
 
     def expr(self, e: Expr, mode: bool = False) -> None:
-        """Code that leaves the value of `e` on the stack. `mode`: the mode rule, where `mode` and `rand` exist."""
+        """Code that leaves the value of `e` on the stack. `mode`: in a mode rule `mode` and `rand` exist."""
         if isinstance(e, bool) or not isinstance(e, int | str | list) or (isinstance(e, list) and not e):
-            raise self.fail(f"{e!r} is not an expression; use an integer, a variable name or [operation, ...]")
+            raise self.fail(f"{e!r} is not an expression; use an integer, a name or [operation, ...]")
         if isinstance(e, int):
             if not -(2**31) <= e < 2**31:
                 raise self.fail(f"the constant {e} does not fit into 32 bits")
@@ -187,7 +214,7 @@ class _Compiler:
         elif op == "bus" and len(args) == 1:
             self.expr(args[0], mode)
             self.emit("BUS")
-        elif op == "bcd" and args and all(isinstance(a, list) and a[0] == "R" and isinstance(a[1], int) for a in args):
+        elif op == "bcd" and args and all(_is_ram_byte(a) for a in args):
             self.emit("BCDK", len(args), *(self.ram_index(a[1]) for a in args), effect=1)
         elif op == "bcd" and args:
             for a in args:
@@ -311,8 +338,8 @@ def compile_rules(
     """Compile a game's trees into the flat program that the machine runs.
 
     Returns int32, shape (n,): ``HEADER`` words, then code. The arguments are the fields of ``games.json``
-    (spec/games.md 1); ``max_frames`` is the episode limit in frames (0: none). Raises VcsError for a tree that is
-    not of the language, an unknown variable, a RAM index outside 0..127 or too many variables.
+    (spec/games.md 1); ``max_frames`` is the episode limit in frames (0: none). Raises VcsError for a tree
+    that is not of the language, an unknown variable, a RAM index outside 0..127 or too many variables.
     """
     c = _Compiler(name)
     if "reward" not in state:
@@ -340,7 +367,8 @@ def compile_rules(
         c.emit("CONST", int(count), effect=1)
         c.emit("FRAMES", int(action), effect=-1)
     c.emit("END")
-    c.code += [OP["END"]] * (LONGEST - 1)  # so that the machine may read any instruction's operands before it checks
+    # so that the machine may read the operands of any instruction before it checks them
+    c.code += [OP["END"]] * (LONGEST - 1)
     fresh = Interpreter(state, persistent_state, step, game_over, lives).lives
     header = [0] * HEADER
     header[H_MAGIC] = MAGIC
@@ -358,8 +386,8 @@ def compile_rules(
 class Interpreter:
     """The expression language as written in spec/games.md 2: trees in, reward, game over and lives out.
 
-    Slow and plain; tests compare the compiled programs with it. ``ram`` is anything that gives 128 bytes by index,
-    ``bus`` reads a byte at an address (only klax needs it).
+    Slow and plain; tests compare the compiled programs with it. ``ram`` is anything that gives 128 bytes by
+    index, ``bus`` reads a byte at an address (only klax needs it).
     """
 
     def __init__(
@@ -479,7 +507,7 @@ def _protocol(protocol: str) -> str:
     return protocol
 
 
-@lru_cache(maxsize=1)
+@cache
 def load_games() -> dict[str, Game]:
     """All games of ``games.json`` by name, in the order of the file (104 of them)."""
     return {
@@ -516,9 +544,9 @@ def get_game(name: str) -> Game:
 def find_game(md5: str | None = None, stem: str | None = None) -> Game | None:
     """The game of a ROM image, or None for a ROM without rules.
 
-    ``md5`` (of the uncompressed image, any case) or ``stem`` (file name without directory and extension, any case)
-    may match; the MD5 is the stronger witness. Both protocols use this rule here: the file name alone would make
-    xitari's rewards depend on how a user named a file (spec/games.md X1).
+    ``md5`` (of the uncompressed image, any case) or ``stem`` (file name without directory and extension, any
+    case) may match; the MD5 is the stronger witness. Both protocols use this rule here: the file name alone
+    would make xitari's rewards depend on how a user named a file (spec/games.md X1).
     """
     games = load_games()
     if md5 is not None:
@@ -528,21 +556,22 @@ def find_game(md5: str | None = None, stem: str | None = None) -> Game | None:
     return games.get(stem.lower()) if stem else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _rules(name: str, protocol: str) -> Rules:
     entry = load_games()[name].entry
     if protocol == "xitari":
         if entry["xitari"] is None:
             return neutral_rules(protocol, name)
-        entry = {**entry, "modes": [0], "difficulties": [0], "mode_rule": [], "settings": {}, "max_frames": None,
-                 "starting_actions": entry["starting_actions"], **entry["xitari"]}  # fmt: skip
+        # xitari has neither modes nor difficulties (M5)
+        none = {"modes": [0], "difficulties": [0], "mode_rule": [], "settings": {}}
+        entry = {**entry, **none, **entry["xitari"]}
     limit = entry.get("max_frames") or (XITARI_MAX_FRAMES if protocol == "xitari" else 0)
     return _make(entry, name, protocol, limit)
 
 
-@lru_cache(maxsize=None)
+@cache
 def neutral_rules(protocol: str = "ale", name: str = "") -> Rules:
-    """Rules for a ROM that has none: reward 0, lives 0, never over, all 18 actions (spec/environment.md 1.1)."""
+    """Rules for a ROM that has none: reward 0, lives 0, never over, 18 actions (spec/environment.md 1.1)."""
     entry = {
         "state": {"reward": 0},
         "step": [],

@@ -3,13 +3,14 @@
     from vcs.env import ALEInterface, Action, LoggerMode      # was: from ale_py import ...
 
 It follows ale-py 0.12.1 in everything that an agent sees: RAM, pictures, rewards, lives, endings, counters,
-random streams, options and their defaults (specification `spec/environment.md`). It departs where ale-py loses
-information or ends the process:
+random streams, options and their defaults (specification `spec/environment.md`). It departs where ale-py
+loses information or ends the process:
 
-* A restored state is complete: RAM *and* screen read right at once, and the held sticky action comes back, so the
-  future is that of the saved machine. (ale-py's screen is stale until the next act.)
-* What ale-py answers with the end of the process (an unsupported image, an action number that does not exist, a
-  picture asked for before a ROM is loaded) is an exception here. Images without game rules play with reward 0.
+* A restored state is complete: RAM *and* screen read right at once, and the held sticky action comes back, so
+  the future is that of the saved machine. (ale-py's screen is stale until the next act.)
+* What ale-py answers with the end of the process (an unsupported image, an action number that does not exist,
+  a picture asked for before a ROM is loaded) is an exception here. Images without game rules play with
+  reward 0.
 * There is no sound and no window of its own: asking for either is refused with a sentence.
 """
 
@@ -21,7 +22,7 @@ import os
 import secrets
 import struct
 import sys
-from enum import Enum, IntEnum
+from enum import Enum
 from functools import cache
 from typing import Any, Final
 
@@ -30,14 +31,12 @@ from numpy.typing import NDArray
 
 from vcs import games, roms
 from vcs.errors import VcsError
+from vcs.games import Action
 from vcs.machine import Machine, Snapshot, palette
 
 __all__ = ["ALE", "ALEError", "ALEInterface", "ALEState", "Action", "LoggerMode"]
 
 Bytes = NDArray[np.uint8]
-
-Action = IntEnum("Action", {name: number for number, name in enumerate(games.ACTIONS)})
-Action.__doc__ = "Player A's 18 actions. An `IntEnum`, so that a number and its name are the same thing."
 
 
 class LoggerMode(Enum):
@@ -69,14 +68,14 @@ _BOOLS: Final = {
 _STRINGS: Final = {"rom_file": "", "record_screen_dir": "", "record_sound_filename": "", "cpu": "low"}
 
 _NO_ROM = "ROM not set: call loadROM first"
-_NO_SOUND = "Glass VCS has no sound: leave sound_obs and sound off (the pictures and RAM do not depend on them)"
+_NO_SOUND = "Glass VCS has no sound: leave sound_obs and sound off (pictures and RAM do not depend on them)"
 
 
 class ALEState:
     """A saved state: everything the future depends on, pictures included.
 
-    `ALEState(data)` reads what `serialize` gave; `ALEState()` is empty and cannot be restored. Pickles. States are
-    equal if their bytes are. Raises ALEError for damaged or foreign bytes.
+    `ALEState(data)` reads what `serialize` gave; `ALEState()` is empty and cannot be restored. Pickles.
+    States are equal if their bytes are. Raises ALEError for damaged or foreign bytes.
     """
 
     _MAGIC = b"VCSA\x01"
@@ -141,7 +140,7 @@ class ALEState:
             or len(body) < self._HEAD.size
             or hashlib.sha256(body).digest() != data[start : start + 32]
         ):
-            raise ALEError("these bytes are no state of this version, or damaged: pass what ALEState.serialize gave")
+            raise ALEError("these bytes are no state, or a damaged one: pass what ALEState.serialize gave")
         fields = self._HEAD.unpack_from(body)
         self._rng, self._frame, self._episode_frame, self._difficulty, self._mode = fields
         rest = body[self._HEAD.size :]
@@ -161,7 +160,7 @@ def gray_levels(pal: bool) -> Bytes:
 def blend(pal: bool) -> Bytes:
     """uint8[256, 256]: palette index for (index now, index one frame before) under colour averaging.
 
-    Odd indices (PAL colour loss) have no defined result in the reference; they are treated as their colours here.
+    Odd indices (PAL colour loss) have no defined result in the reference; here they count as their colours.
     """
     rgb = palette(pal).astype(np.int32)
     even = rgb[::2]
@@ -232,7 +231,7 @@ class ALE:
         return 0.0 if isinstance(value, str) else float(np.float32(value))
 
     def getBool(self, key: str) -> bool:
-        """An option as a Boolean: true for True and for the number 1; False for a name that does not exist."""
+        """An option as a Boolean: True for True and the number 1; False for a name that does not exist."""
         value = self._options.get(key, False)
         return not isinstance(value, str) and value == 1
 
@@ -251,7 +250,7 @@ class ALE:
 
     @staticmethod
     def isSupportedROM(path: str | os.PathLike[str]) -> str | None:
-        """Name of the game whose image this file is (by MD5), or None. Raises ALEError if there is no file."""
+        """Name of the game whose image this file is (by MD5), or None. Raises ALEError without a file."""
         game = games.find_game(roms.find(_path(path)).md5)
         return game.name if game else None
 
@@ -272,7 +271,7 @@ class ALE:
         else:
             game = games.get_game(rom.game)
             if game.md5 != rom.md5:
-                self._log(LoggerMode.Warning, f"this image is not the known one of {game.name}: MD5 {rom.md5}")
+                self._log(LoggerMode.Warning, f"not the known image of {game.name}: MD5 {rom.md5}")
             # the overrides of two paddle games stay set for later ROMs, as in ale-py (environment.md 5.4)
             o.update(game.rules("ale").settings)
         limits = {key: o[key] for key in ("paddle_min", "paddle_max") if o[key] != -1}
@@ -367,7 +366,8 @@ class ALE:
         """Set the difficulty switches, from the next frame on."""
         number = operator.index(difficulty)
         if number not in self.machine.rules.difficulties:
-            raise ALEError(f"Invalid difficulty requested: {number}; the game has {self.getAvailableDifficulties()}")
+            raise ALEError(
+                f"Invalid difficulty requested: {number}; the game has {self.getAvailableDifficulties()}")
         self.machine.difficulty = number
 
     # ------------------------------------------------------------------ RAM and pictures

@@ -1,7 +1,8 @@
 """`AtariEnv`: the games as Gymnasium environments, `VCS/Pong-v5` beside ale-py's `ALE/Pong-v5`.
 
 Keyword arguments, spaces, observations, rewards, infos and random streams are those of ale-py 0.12.1
-(specification `spec/environment.md` 9.1, 9.2), so that a seeded episode is the same in both. Sound is left out.
+(specification `spec/environment.md` 9.1, 9.2), so that a seeded episode is the same in both. Sound is left
+out.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import secrets
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, ClassVar, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import gymnasium as gym
 import numpy as np
@@ -65,8 +66,10 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
     game: name in snake case. mode, difficulty: numbers the game offers (None: default).
     obs_type: "rgb" (uint8[rows, 160, 3]), "grayscale" (uint8[rows, 160]) or "ram" (uint8[128]).
     frameskip: frames of one step, or (low, high): drawn anew each step, high excluded.
-    repeat_action_probability: of sticky actions. full_action_space: all legal actions instead of the minimal ones.
-    continuous: actions are (radius, angle, fire), float32[3]; beyond continuous_action_threshold a direction or the
+    repeat_action_probability: of sticky actions. full_action_space: all legal actions instead of the minimal
+    ones.
+    continuous: actions are (radius, angle, fire), float32[3]; beyond continuous_action_threshold a direction
+    or the
         button counts, and the radius scales paddle movement.
     max_num_frames_per_episode: truncate after so many frames (None: never).
     render_mode: "rgb_array", "human" (a pygame window) or None. sound_obs: refused, there is no sound.
@@ -74,7 +77,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
     Raises EnvError (a VcsError and a gymnasium.error.Error) for bad arguments, VcsError for an unknown game.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
+    metadata: dict[str, Any] = {"render_modes": ["human", "rgb_array"], "render_fps": 30}
 
     def __init__(
         self,
@@ -92,15 +95,15 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         sound_obs: bool = False,
     ) -> None:
         EzPickle.__init__(
-            self, game, mode, difficulty, obs_type, frameskip, repeat_action_probability, full_action_space, continuous,
-            continuous_action_threshold, max_num_frames_per_episode, render_mode, sound_obs,
+            self, game, mode, difficulty, obs_type, frameskip, repeat_action_probability, full_action_space,
+            continuous, continuous_action_threshold, max_num_frames_per_episode, render_mode, sound_obs,
         )  # fmt: skip
         if obs_type not in ("rgb", "grayscale", "ram"):
             raise EnvError(f"Invalid observation type: {obs_type}. Expecting: rgb, grayscale, ram.")
         if render_mode not in (None, "human", "rgb_array"):
             raise EnvError(f"Render mode {render_mode} not supported (rgb_array, human).")
         if sound_obs:
-            raise EnvError("Glass VCS has no sound: leave sound_obs off (pictures and RAM do not depend on it)")
+            raise EnvError("Glass VCS has no sound: leave sound_obs off (pictures do not depend on it)")
         _check_frameskip(frameskip)
         if not 0.0 <= repeat_action_probability <= 1.0:
             raise EnvError(f"repeat_action_probability is {repeat_action_probability}: use 0.0 to 1.0")
@@ -155,7 +158,9 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         self._grays = gray_levels(self._machine.pal)
 
     # ------------------------------------------------------------------ Gymnasium
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:  # type: ignore[override]
+    def reset(  # type: ignore[override]
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, Info]:
         """Start an episode. With a seed the ROM is loaded anew, so that everything after it is determined.
 
         seed: 0 or more. options: none are known. Returns the observation and the info.
@@ -181,7 +186,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:  # type: ignore[override]
         """Play one step.
 
-        action: index into the action set, or float32[3] (radius 0..1, angle in radians, fire 0..1) if continuous.
+        action: index into the action set, or, if continuous, float32[3] (radius 0..1, angle, fire 0..1).
         Returns observation, reward, terminated (the game has ended), truncated (the frame limit) and info.
         """
         if isinstance(self._frameskip, int):
@@ -203,7 +208,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         return self._get_obs(), reward, m.over, m.truncated, self._get_info()
 
     def render(self) -> Observation | None:  # type: ignore[override]
-        """The picture in colour (uint8[rows, 160, 3]) in mode "rgb_array"; in mode "human" frames show by themselves."""
+        """Mode "rgb_array": the picture, uint8[rows, 160, 3]. Mode "human" shows frames by itself: None."""
         if self.render_mode == "rgb_array":
             picture: Observation = picture_rgb(self._machine, self._colours)
             return picture
@@ -278,7 +283,8 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         except ImportError:
             raise EnvError('render_mode="human" needs pygame: pip install "glassvcs[human]", '
                            'or use render_mode="rgb_array"') from None  # fmt: skip
-        picture = np.repeat(picture_rgb(self._machine, self._colours), 2, axis=1)  # pixels are twice as wide as high
+        # pixels are about twice as wide as high
+        picture = np.repeat(picture_rgb(self._machine, self._colours), 2, axis=1)
         size = (picture.shape[1] * 2, picture.shape[0] * 2)
         if self._window is None:
             pygame.display.init()
@@ -288,7 +294,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         for event in pygame.event.get():
             if event.type == pygame.QUIT:
                 self.close()
-                raise EnvError("the window was closed: the episode ends here; make a new environment to play on")
+                raise EnvError("the window was closed: make a new environment to play on")
         surface = pygame.surfarray.make_surface(picture.swapaxes(0, 1))
         pygame.transform.scale(surface, size, self._window)
         pygame.display.flip()
@@ -297,7 +303,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
 
 def _check_frameskip(frameskip: Any) -> None:
     if isinstance(frameskip, bool) or not isinstance(frameskip, int | tuple | list):
-        raise EnvError(f"Invalid frameskip type: {type(frameskip)}: use a positive int or a pair (low, high).")
+        raise EnvError(f"Invalid frameskip type: {type(frameskip)}: use a positive int or (low, high).")
     if isinstance(frameskip, int):
         if frameskip <= 0:
             raise EnvError(f"Invalid frameskip of {frameskip}, frameskip must be positive.")
@@ -311,7 +317,7 @@ def _check_frameskip(frameskip: Any) -> None:
 
 
 def register() -> None:
-    """Register `VCS/<Game>-v5` for every game, with ALE/<Game>-v5's arguments. Doing it twice changes nothing."""
+    """Register `VCS/<Game>-v5` for every game, with the arguments of ALE/<Game>-v5, once."""
     vector = "vcs.env.vector:AtariVectorEnv" if find_spec("vcs.env.vector") else None
     for game in games.load_games().values():
         name = f"VCS/{game.gymnasium_id.split('/')[1]}"

@@ -5,7 +5,7 @@
     m.reset()
     m.step(1)                             # one frame; 1 is FIRE
     t = m.trace([0])                      # everything that happened during one more frame
-    g = vcs.grad(t, ("pixel", 100, 80))   # what that pixel depends on: RAM, ROM, registers, inputs
+    g = vcs.grad(t, vcs.Pixel(100, 80))   # what that pixel depends on: RAM, ROM, registers, inputs
 
 Names are loaded on first use, so that `import vcs` needs NumPy alone and costs a few milliseconds.
 """
@@ -23,14 +23,17 @@ _NAMES = {
     "Machine": "vcs.machine",
     "Snapshot": "vcs.machine",
     "Trace": "vcs.trace",
+    "Attribution": "vcs.gradient",
+    "Pixel": "vcs.gradient",
+    "Ram": "vcs.gradient",
     "grad": "vcs.gradient",
 }
 _MODULES = ("asm", "env", "errors", "layout", "roms", "soft", "xai")
 
-__all__ = ["Machine", "Snapshot", "Trace", "VcsError", "__version__", "grad"]
+__all__ = ["Attribution", "Machine", "Pixel", "Ram", "Snapshot", "Trace", "VcsError", "__version__", "grad"]
 
 if TYPE_CHECKING:
-    from vcs.gradient import grad
+    from vcs.gradient import Attribution, Pixel, Ram, grad
     from vcs.machine import Machine, Snapshot
     from vcs.trace import Trace
 

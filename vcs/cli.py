@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from vcs.machine import Machine
 
 console = Console()
+console_error = Console(stderr=True)
 
 # command -> module that holds it in its Typer object `app`, one line for the list of commands
 ELSEWHERE = {
@@ -47,7 +49,8 @@ class Protocol(str, Enum):
 
 RomArg = Annotated[str, typer.Argument(
     metavar="ROM", help="A game name (pong), or the path of a cartridge image.", show_default=False)]
-MaybeRomArg = Annotated[str | None, typer.Argument(metavar="[ROM]", help="A game name or path.", show_default=False)]
+MaybeRomArg = Annotated[str | None, typer.Argument(
+    metavar="[ROM]", help="A game name or path.", show_default=False)]
 FramesOpt = Annotated[int, typer.Option(
     "--frames", "-n", min=1, max=10_000_000, help="Frames to run, 60 a second.")]
 ActionsOpt = Annotated[str, typer.Option(
@@ -102,7 +105,13 @@ def nothing() -> None:
 
 def run(argv: list[str]) -> None:
     """Run the command line; ends the process."""
+    warnings.showwarning = note
     build(next((word for word in argv if not word.startswith("-")), None))(argv)
+
+
+def note(message: Warning | str, *_: Any) -> None:
+    """A warning as one line: where in our code it was raised does not help who typed the command."""
+    console_error.print(f"vcs: note: {message}", style="dim", highlight=False)
 
 
 def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
@@ -118,7 +127,7 @@ def play(machine: Machine, codes: list[int]) -> tuple[float, int]:
     """
     reward, done = 0.0, 0
     try:
-        for code in track(codes, "Running", console=Console(stderr=True), transient=True):
+        for code in track(codes, "Running", console=console_error, transient=True):
             reward += machine.step(code)
             done += 1
             if machine.game_over:
@@ -197,8 +206,8 @@ def run_frames(
     files.write_bytes(out / "ram.bin", ram.tobytes())
     state: dict[str, Any] = {
         "rom": machine.game or rom, "rom_sha256": hashlib.sha256(machine.rom).hexdigest(),
-        "mapper": machine.mapper, "protocol": protocol.value, "seed": seed, "frames": done, "reward": reward, "lives": machine.lives,
-        "game_over": machine.game_over,
+        "mapper": machine.mapper, "protocol": protocol.value, "seed": seed, "frames": done, "reward": reward,
+        "lives": machine.lives, "game_over": machine.game_over,
         "registers": {name: int(value) for name, value in machine.registers._asdict().items()},
         "ram": ram.tobytes().hex(), "screen_shape": list(screen.shape),
         "screen_sha256": hashlib.sha256(screen.tobytes()).hexdigest(), "version": vcs.__version__,
@@ -249,7 +258,7 @@ def grad(
     rom: RomArg,
     frame: Annotated[int, typer.Option("--frame", "-f", min=1, max=10_000_000, help="Frame to look at.")] = 60,
     where: Annotated[str | None, typer.Option(
-        "--pixel", "-p", metavar="ROW,COL", help="Pixel to explain.", show_default="an interesting one")] = None,
+        "--pixel", "-p", metavar="ROW,COL", help="Pixel to explain; by default an interesting one.")] = None,
     horizon: Annotated[int, typer.Option(min=1, max=600, help="Frames to look back.")] = 1,
     rules: Annotated[str, typer.Option(help="How bitwise instructions differentiate: value or bit.")] = "value",
     engine: Annotated[str, typer.Option(help="adjoint (compiled) or soft (readable, slow).")] = "adjoint",

@@ -11,7 +11,7 @@ import warnings
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -67,8 +67,8 @@ def build(command: str | None) -> typer.Typer:
     app = typer.Typer(
         name="vcs", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        help="Glass VCS: a bit-exact, differentiable Atari 2600. Run a game, look at the frame, ask what caused "
-             "a pixel. Start with [bold]vcs demo[/bold]; every command explains itself with --help.",
+        help="Glass VCS: a bit-exact, differentiable Atari 2600. Run a game, look at the frame, ask what "
+             "caused a pixel. Start with [bold]vcs demo[/bold]; every command explains itself with --help.",
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback(invoke_without_command=True)(version)
@@ -109,7 +109,8 @@ def run(argv: list[str]) -> None:
     build(next((word for word in argv if not word.startswith("-")), None))(argv)
 
 
-def note(message: Warning | str, *_: Any) -> None:
+def note(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+         file: TextIO | None = None, line: str | None = None) -> None:
     """A warning as one line: where in our code it was raised does not help who typed the command."""
     console_error.print(f"vcs: note: {message}", style="dim", highlight=False)
 
@@ -256,11 +257,11 @@ def pixel(text: str) -> tuple[int, int]:
 
 def grad(
     rom: RomArg,
-    frame: Annotated[int, typer.Option("--frame", "-f", min=1, max=10_000_000, help="Frame to look at.")] = 60,
+    frame: Annotated[int, typer.Option("--frame", "-f", min=1, max=10_000_000, help="Frame to see.")] = 60,
     where: Annotated[str | None, typer.Option(
         "--pixel", "-p", metavar="ROW,COL", help="Pixel to explain; by default an interesting one.")] = None,
     horizon: Annotated[int, typer.Option(min=1, max=600, help="Frames to look back.")] = 1,
-    rules: Annotated[str, typer.Option(help="How bitwise instructions differentiate: value or bit.")] = "value",
+    rules: Annotated[str, typer.Option(help="One derivative a byte (value) or a bit (bit).")] = "value",
     engine: Annotated[str, typer.Option(help="adjoint (compiled) or soft (readable, slow).")] = "adjoint",
     what: ActionsOpt = "noop",
     protocol: ProtocolOpt = Protocol.ale,

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from vcs.machine import Machine
 
 # what the codes of `Trace.winner` mean
-OBJECTS = {0: "background", 1: "playfield", 2: "ball", 3: "player 0", 4: "missile 0", 5: "player 1", 6: "missile 1",
-           7: "playfield, left half", 8: "playfield, right half", 255: "blank"}
+OBJECTS = {
+    0: "background", 1: "playfield", 2: "ball", 3: "player 0", 4: "missile 0", 5: "player 1", 6: "missile 1",
+    7: "playfield, left half", 8: "playfield, right half", 255: "blank",
+}
 MOTION = range(0x20, 0x25)  # HMP0 HMP1 HMM0 HMM1 HMBL
 
 
@@ -78,7 +80,8 @@ def per_byte(part: NDArray[np.float64]) -> NDArray[np.float64]:
     """One number a byte: the part itself, or of eight derivatives the largest one."""
     if part.ndim == 1:
         return part
-    return part[np.arange(len(part)), np.abs(part).argmax(1)]
+    largest: NDArray[np.float64] = part[np.arange(len(part)), np.abs(part).argmax(1)]
+    return largest
 
 
 def candidates(trace: Trace, each: int = 6) -> list[tuple[int, int]]:
@@ -112,7 +115,8 @@ def flips(machine: Machine, codes: Sequence[int], pixel: tuple[int, int], bits: 
 
     before = play()
     results = []
-    for part, first, array in (("ram", layout.RAM, machine.ram), ("rom", layout.ROM, np.frombuffer(machine.rom, "u1"))):
+    rom = np.frombuffer(machine.rom, np.uint8)
+    for part, first, array in (("ram", layout.RAM, machine.ram), ("rom", layout.ROM, rom)):
         derivative = bits.parts[part]
         order = np.argsort(-np.abs(derivative), axis=None, kind="stable")[:most]
         for index, bit in zip(*np.unravel_index(order, derivative.shape)):
@@ -126,7 +130,8 @@ def flips(machine: Machine, codes: Sequence[int], pixel: tuple[int, int], bits: 
 def interesting(machine: Machine, codes: Sequence[int], trace: Trace) -> tuple[int, int]:
     """The candidate pixel with the most bits whose predicted effect is the true one, RAM counting most."""
     places = candidates(trace)
-    answers = gradient.grads(trace, [gradient.Pixel(*place) for place in places], wrt=["ram", "rom"], rules="bit")
+    pixels = [gradient.Pixel(*place) for place in places]
+    answers = gradient.grads(trace, pixels, wrt=["ram", "rom"], rules="bit")
 
     def worth(i: int) -> tuple[int, int]:
         held = [flip for flip in flips(machine, codes, places[i], answers[i], 8) if flip.held and flip.seen]
@@ -158,10 +163,9 @@ def picture(machine: Machine, trace: Trace, place: tuple[int, int], attribution:
     return pictures.explanation(machine.screen_rgb, place, per_byte(attribution.ram), trace.ram0, text, title)
 
 
-def explain(machine: Machine, codes: Sequence[int], wanted: tuple[int, int] | None, rules: str, engine: str, out: Path,
-            console: Console) -> None:
-    """`vcs grad`: trace the actions, differentiate one pixel of the last frame, write and print the
-    answer."""
+def explain(machine: Machine, codes: Sequence[int], wanted: tuple[int, int] | None, rules: str, engine: str,
+            out: Path, console: Console) -> None:
+    """`vcs grad`: trace the actions, differentiate a pixel of the last frame, write and print the answer."""
     start = machine.clone()
     trace = machine.trace(codes)
     place = wanted if wanted is not None else interesting(start, codes, trace)
@@ -185,8 +189,8 @@ def explain(machine: Machine, codes: Sequence[int], wanted: tuple[int, int] | No
         where = "" if "@" in label else use(trace, layout.parse(label.split(":")[0]))
         table.add_row(label, f"{value:+.4g}", where)
     console.print(table)
-    console.print(f"{len(trace):,} instructions, gradient in {1000 * seconds:.1f} ms ({engine}, {rules} rules); "
-                  f"written: {out}/gradient.png .json .npz", highlight=False)
+    console.print(f"{len(trace):,} instructions, gradient in {1000 * seconds:.1f} ms ({engine}, {rules} "
+                  f"rules); written: {out}/gradient.png .json .npz", highlight=False)
 
 
 def run(rom: str | None, out: Path, frames: int, seed: int, console: Console) -> None:
@@ -224,7 +228,8 @@ def run(rom: str | None, out: Path, frames: int, seed: int, console: Console) ->
         readable = gradient.grad(trace, pixel, engine="soft")
         softly = clock() - began
     largest = max(float(np.abs(part).max(initial=0)) for part in readable.parts.values()) or 1.0
-    apart = max(float(np.abs(answer.parts[name] - readable.parts[name]).max(initial=0)) for name in answer.parts)
+    apart = max(float(np.abs(answer.parts[part] - array).max(initial=0))
+                for part, array in readable.parts.items()) / largest
 
     name = machine.game or machine.name
     shown = int(answer.value)
@@ -233,10 +238,9 @@ def run(rom: str | None, out: Path, frames: int, seed: int, console: Console) ->
 
     table = Table("what", "found", title=title, show_lines=False)
     table.add_row("the pixel shows", f"{OBJECTS[int(trace.winner[-1][place])]}, colour {shown}")
-    for part, label in (("ram", "RAM it depends on"), ("rom", "ROM it depends on"), ("tia", "TIA it depends on")):
-        for line in lines_of(trace, answer, (part,), 4):
-            table.add_row(label, line)
-            label = ""
+    for part in ("ram", "rom", "tia"):
+        for i, line in enumerate(lines_of(trace, answer, (part,), 4)):
+            table.add_row("" if i else f"{part.upper()} it depends on", line)
     table.add_section()
     held = sum(flip.held for flip in tests)
     for flip in [flip for flip in tests if flip.seen][:6]:
@@ -244,8 +248,8 @@ def run(rom: str | None, out: Path, frames: int, seed: int, console: Console) ->
                       f"pixel {shown} -> {shown + flip.seen}, predicted {shown + flip.predicted:g}"
                       + ("" if flip.held else "  (not what the first derivative says)"))
     table.add_row("flips tried", f"{held} of {len(tests)} changed the pixel exactly as predicted")
-    table.add_row("soft machine = exact machine", f"yes, after each of {steps:,} instructions and in every pixel")
-    table.add_row("compiled = readable gradient", f"largest difference {apart / largest:.1e} of the largest derivative")
+    table.add_row("soft machine = exact machine", f"yes: all {steps:,} instructions, every pixel")
+    table.add_row("compiled = readable gradient", f"to {apart:.1e} of the largest derivative")
     table.add_section()
     table.add_row("playing", f"{frames / played:,.0f} frames a second")
     table.add_row("tracing one frame", f"{1000 * traced:.1f} ms, {len(trace):,} instructions")

@@ -39,7 +39,8 @@ def show_ram(axes: Axes, saliency: NDArray[np.float64], values: NDArray[np.uint8
     grid = saliency.reshape(8, 16)
     top = float(np.abs(grid).max()) or 1.0
     # the square root keeps small derivatives visible beside a large one
-    image = axes.imshow(np.sign(grid) * np.sqrt(np.abs(grid) / top), cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    shade = np.sign(grid) * np.sqrt(np.abs(grid) / top)
+    image = axes.imshow(shade, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
     for i, value in enumerate(values):
         strong = abs(grid[i // 16, i % 16]) > top / 4
         axes.text(i % 16, i // 16, f"{value:02X}", ha="center", va="center", fontsize=7, family="monospace",
@@ -66,7 +67,7 @@ def explanation(rgb: NDArray[np.uint8], pixel: tuple[int, int], ram: NDArray[np.
     panels: Any = figure.subplot_mosaic([["screen", "ram"], ["screen", "text"]], width_ratios=[1, 1.15],
                                         height_ratios=[1, 1.25])
     show_screen(panels["screen"], rgb, pixel, f"the frame; pixel at row {pixel[0]}, column {pixel[1]}")
-    show_ram(panels["ram"], ram, values, "derivative of the pixel by each byte of RAM (cells show the content)")
+    show_ram(panels["ram"], ram, values, "derivative of the pixel by each RAM byte (cells show the content)")
     panels["text"].axis("off")
     panels["text"].text(0, 1, "\n".join(lines), va="top", ha="left", family="monospace", fontsize=8,
                         transform=panels["text"].transAxes)

@@ -11,7 +11,6 @@ import difflib
 import gzip
 import hashlib
 import importlib.util
-import io
 import os
 import re
 import zipfile
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from vcs.data import load_csv, load_json
 from vcs.errors import VcsError
@@ -138,7 +137,7 @@ def _by_name(name: str) -> Path:
     raise VcsError(f"unknown game {name!r}: give a known name, or the path of an image file; {hint}")
 
 
-def _bounded(stream: io.BufferedIOBase | zipfile.ZipExtFile | gzip.GzipFile) -> bytes:
+def _bounded(stream: IO[bytes] | gzip.GzipFile) -> bytes:
     """At most one byte more than the largest image: enough to refuse it, and no bomb."""
     return stream.read(LARGEST + 1)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -64,8 +65,6 @@ def load_plugin(path: str) -> None:
         raise VcsError(f"there is no Python file {path}; give the path of a file that registers a method")
     try:
         module = importlib.util.module_from_spec(spec)
-        import sys
-
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)
     except Exception as why:
@@ -79,7 +78,7 @@ def resolve_games(text: str) -> list[str]:
     """
     known = {row["name"]: row for row in load_csv("roms.csv")}
     lists = {"42": scored_games(), "labelled": labelled_games(),
-             "64": sorted(n for n, r in known.items() if r["paper64"] == "1"),
+             "64": sorted(n for n, r in load_json("properties.json")["roms"].items() if r["xitari_settings"]),
              "all": sorted(n for n, r in known.items() if r["ale_py_supported"] == "1")}
     if text in lists:
         return lists[text]

@@ -71,8 +71,11 @@ def native(name: str, pattern: str) -> list[Extension]:
     )]
 
 
-setup(ext_modules=[
-    *hard(),
-    *native("vcs._adjoint._adjoint", "vcs/_adjoint/*.cpp"),
-    *native("vcs._hard._pool", "vcs/_hard/pool.cpp"),
-])
+setup(
+    ext_modules=[
+        *hard(),
+        *native("vcs._adjoint._adjoint", "vcs/_adjoint/*.cpp"),
+        *native("vcs._hard._pool", "vcs/_hard/pool.cpp"),
+    ],
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)

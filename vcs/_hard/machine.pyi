@@ -30,11 +30,11 @@ class Core:
     shortcuts: int
     def __init__(
         self, rom: bytes, mapper: int, *, ale: bool = ..., y0: int = ..., height: int = ...,
-        format: int = ..., hmove_blanks: bool = ..., paddles: int = ..., swap_ports: bool = ..., swap_paddles: bool = ...,
-        swchb: int = ..., paddle_min: int = ..., paddle_max: int = ..., program: _Ints | None = ...,
-        system_seed: int = ..., cart_seed: int = ..., sticky_seed: int = ..., sticky_p: float = ...,
-        frame_skip: int = ..., max_frames: int = ..., reward_min: int = ..., reward_max: int = ...,
-        trunc_on_life: bool = ...,
+        format: int = ..., hmove_blanks: bool = ..., paddles: int = ..., swap_ports: bool = ...,
+        swap_paddles: bool = ..., swchb: int = ..., paddle_min: int = ..., paddle_max: int = ...,
+        program: _Ints | None = ..., system_seed: int = ..., cart_seed: int = ..., sticky_seed: int = ...,
+        sticky_p: float = ..., frame_skip: int = ..., max_frames: int = ..., reward_min: int = ...,
+        reward_max: int = ..., trunc_on_life: bool = ...,
     ) -> None: ...
     def boot(self) -> None: ...
     def act(self, action: int, strength: float = ...) -> int: ...

@@ -58,7 +58,9 @@ cdef extern from *:
     static const uint8_t DPC_LEVEL[8] = {0, 4, 5, 9, 6, 10, 11, 15};
 
     /* Our own boot program for AR, written from the effects that section 5 lists ("BIOS"); it shows at
-       $F800-$FFFF. What is not listed holds $02, but for the vectors (ar_bios). */
+       $F800-$FFFF. What is not listed holds $02, but for the vectors (ar_bios). Its length in lines, and
+       in instructions and cycles after the last VSYNC, was fitted to what a loaded program can see of
+       ale-py's: frames, INTIM and the position in the line at the hand-over. */
     static const uint8_t AR_BIOS_CODE[] = {
     /* F800 warm start: the load number is in $FA */
     0xA5,0xFA, 0x85,0x80,             /*        LDA $FA     STA $80                          */
@@ -86,11 +88,8 @@ cdef extern from *:
     0xA9,0x01, 0x85,0x0A,             /*        LDA #1  STA CTRLPF (mirrored)                */
     0xA9,0x04, 0x85,0x15,             /*        LDA #4  STA AUDC0                            */
     0xA9,0x07, 0x85,0x19,             /*        LDA #7  STA AUDV0                            */
-    0xA2,0x15,                        /*        LDX #21 (frames, the bars close by a pixel)  */
-    0xA9,0x02, 0x85,0x00,             /* frame: LDA #2  STA VSYNC                            */
-    0x85,0x02, 0x85,0x02, 0x85,0x02,  /*        STA WSYNC, three lines                       */
-    0xA9,0x00, 0x85,0x00,             /*        LDA #0  STA VSYNC                            */
-    0x38, 0x26,0x81, 0x66,0x82, 0x26,0x83, /*   SEC  ROL $81  ROR $82  ROL $83               */
+    0x85,0x02, 0xA2,0x15,             /*        STA WSYNC  LDX #21 (frames, a pixel each)    */
+    0x38, 0x26,0x81, 0x66,0x82, 0x26,0x83, /* frame: SEC  ROL $81  ROR $82  ROL $83          */
     0xA5,0x81, 0x85,0x0D,             /*        LDA $81  STA PF0                             */
     0xA5,0x82, 0x85,0x0E,             /*        LDA $82  STA PF1                             */
     0xA5,0x83, 0x85,0x0F,             /*        LDA $83  STA PF2                             */
@@ -98,10 +97,14 @@ cdef extern from *:
     0xA0,0x81,                        /*        LDY #129                                     */
     0x85,0x02, 0x85,0x02,             /* line:  STA WSYNC  STA WSYNC                         */
     0x88, 0xD0,0xF9,                  /*        DEY  BNE line                                */
-    0x85,0x02,                        /*        STA WSYNC: 262 lines                         */
-    0xCA, 0xD0,0xCA,                  /*        DEX  BNE frame                               */
+    0xA9,0x02, 0x85,0x02, 0x85,0x00,  /*        LDA #2  STA WSYNC  STA VSYNC                 */
+    0x85,0x02, 0x85,0x02, 0x85,0x02,  /*        STA WSYNC, three lines                       */
+    0xA9,0x00, 0x85,0x00,             /*        LDA #0  STA VSYNC                            */
+    0xCA, 0xD0,0xCD,                  /*        DEX  BNE frame                               */
     0xA9,0x02, 0x85,0x01,             /*        LDA #2  STA VBLANK                           */
     0xA9,0x00, 0x85,0x19, 0x85,0x09,  /*        LDA #0  STA AUDV0  STA COLUBK                */
+    0xA2,0x04, 0xE6,0x81, 0xCA, 0xD0,0xFB, /*   LDX #4  wait: INC $81  DEX  BNE wait         */
+    0xA6,0x81, 0xAE,0x81,0x00,        /*        LDX $81  LDX $0081: ale-py's time to here    */
     0xA2,0x1C, 0x95,0x81, 0xCA, 0x10,0xFB, /*   LDX #$1C  ram: STA $81,X  DEX  BPL ram       */
     0xA6,0x80, 0xDD,0x00,0xF0,        /*        LDX $80  CMP $F000,X (hold configuration)    */
     0xA5,0x80, 0x45,0xFE, 0x45,0xFF,  /*        LDA $80  EOR $FE  EOR $FF                    */
@@ -732,18 +735,23 @@ cdef int32_t cart_loc(VCS* m, uint32_t addr, bint write, bint done) noexcept nog
     return -1                              # stub mappers
 
 
-cdef int32_t bus_loc(VCS* m, uint32_t addr, bint write) noexcept nogil:
+cdef inline int32_t bus_loc(VCS* m, uint32_t addr, bint write) noexcept nogil:
     """Location id (docs/design.md) of the cell behind a 16-bit address, -1 if none.
 
     No side effects. Call it AFTER the access: a hot spot has switched then, so a read's location is that
     of the byte it returned. Decoding: cpu.md 6.1, riot.md 2."""
-    cdef uint32_t a = addr & 0x1FFF
+    cdef uint32_t a = addr & 0x1FFF, t = (addr & 0xFFF) - m.fast_lo
+    cdef int64_t at
+    if (a & 0x1280) == 0x80:
+        return LOC_RAM + <int32_t>(a & 0x7F)
+    if a & 0x1000 and not write and t < m.fast_n:
+        at = (m.seg[((addr >> 10) & 3) | ((addr >> 11) & 4)] + (addr & 0x3FF)) - m.rom
+        if 0 <= at < m.rom_size:
+            return LOC_ROM + <int32_t>at
     if (a & 0x1000 or (m.low_page and a < 0x40) or (m.ua_pages and (a & 0x1F80) == 0x0200)):
         return cart_loc(m, addr, write, True)
     if not a & 0x80:
         return LOC_TIA_W + <int32_t>(a & 0x3F) if write else LOC_TIA_R + <int32_t>(a & 0x0F)
-    if not a & 0x200:
-        return LOC_RAM + <int32_t>(a & 0x7F)
     if not a & 4:
         return LOC_RIOT + <int32_t>(a & 3)
     if not write:

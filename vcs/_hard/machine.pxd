@@ -1,8 +1,9 @@
-from vcs._hard.state cimport VCS
+from vcs._hard.state cimport VCS, TraceBuf
 
 
 cdef class Core:
     cdef VCS* m
+    cdef TraceBuf* spare       # buffers of the last recording
     cdef bytes rom_padded
     cdef Py_ssize_t rom_len
     cdef readonly str rom_sha256

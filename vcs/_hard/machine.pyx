@@ -419,7 +419,7 @@ cdef void run_frame(VCS* m) noexcept nogil:
             if m.cart_ram_size:
                 memcpy(m.cart_ram, m.bak_ram, m.cart_ram_size)
             cart_map(m)
-            m.dirty = 63
+            m.dirty = ALL_DIRTY
             m.pend = NOTHING
             m.exact = 1
             run_batch(m, 25000)
@@ -440,7 +440,7 @@ cdef VCS* vcs_new() noexcept nogil:
     if m.cur == NULL or m.prev == NULL:
         vcs_free(m)
         return NULL
-    m.dirty = 63
+    m.dirty = ALL_DIRTY
     m.pend = NOTHING
     m.opt = 3
     m.draw = 1
@@ -461,7 +461,7 @@ cdef void vcs_free(VCS* m) noexcept nogil:
 cdef void vcs_derive(VCS* m) noexcept nogil:
     """Rebuild what follows from State after it was replaced."""
     cart_map(m)
-    m.dirty = 63
+    m.dirty = ALL_DIRTY
     m.pend = NOTHING
     m.short_frame = 0
     m.cut = 228 * (m.maxline + 1)
@@ -613,6 +613,7 @@ cdef class Core:
             raise MemoryError
 
     def __dealloc__(self):
+        trace_free(self.spare)
         vcs_free(self.m)
 
     def __init__(self, bytes rom, int mapper, *, bint ale=True, int y0=34, int height=210, int format=0,
@@ -667,9 +668,10 @@ cdef class Core:
         if program is not None:
             self.program = np.ascontiguousarray(program, np.int32)
             code = self.program
-            if code.shape[0]:
-                m.prog = &code[0]
-                m.prog_len = <int32_t>code.shape[0]
+            if code.shape[0] < 1 or not prog_valid(&code[0], <int32_t>code.shape[0]):
+                raise VcsError("the game's program has no valid header; pass what vcs.games.compile_rules gave")
+            m.prog = &code[0]
+            m.prog_len = <int32_t>code.shape[0]
         with nogil:
             memset(&m.s, 0, sizeof(State))
             mt_seed(&m.s.sticky, sticky_seed)
@@ -749,9 +751,13 @@ cdef class Core:
         cdef VCS* m = self.m
         cdef int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
         cdef Py_ssize_t i
-        cdef TraceBuf* tr = trace_new(pictures)
+        cdef TraceBuf* tr = self.spare      # the buffers of the recording before, to save the page faults
+        self.spare = NULL
+        if tr == NULL:
+            tr = trace_new()
         if tr == NULL:
             raise MemoryError
+        trace_clear(tr, pictures)
         rewards = np.zeros(a.shape[0], np.int32)
         cdef int32_t[::1] r = rewards
         m.tr = tr
@@ -782,7 +788,10 @@ cdef class Core:
             return out
         finally:
             m.tr = NULL
-            trace_free(tr)
+            if self.spare == NULL and tr.cap_instr <= SPARE_INSTR:
+                self.spare = tr
+            else:
+                trace_free(tr)
             self._check()
 
     # ------------------------------------------------------------------ state
@@ -890,6 +899,21 @@ cdef class Core:
         if out.shape[0] != self.m.h or out.shape[1] != W:
             raise VcsError(f"the screen is {self.m.h} x {W}; pass an array of that shape")
         memcpy(&out[0, 0], self.m.cur.px, self.m.h * W)
+
+    def colours(self, const uint8_t[:, ::1] table not None):
+        """uint8[rows, 160, 3]: the picture through a palette, uint8[256, 3]."""
+        if table.shape[0] != 256 or table.shape[1] != 3:
+            raise VcsError("a palette has 256 rows of 3 bytes; pass vcs.machine.palette(...)")
+        out = np.empty((self.m.h, W, 3), np.uint8)
+        cdef uint8_t[:, :, ::1] view = out
+        cdef uint8_t* to = &view[0, 0, 0]
+        cdef const uint8_t* rgb = &table[0, 0]
+        cdef const uint8_t* px = self.m.cur.px
+        cdef int i
+        with nogil:
+            for i in range(self.m.h * W):
+                memcpy(to + 3 * i, rgb + 3 * px[i], 3)
+        return out
 
     @property
     def rom(self):
@@ -1085,8 +1109,11 @@ cdef class Core:
 
 
 cdef _copy(void* data, int64_t n, size_t item, dtype):
+    cdef cnp.ndarray out = np.empty(n, dtype)
     assert dtype.itemsize == item, (dtype, item)
-    return np.frombuffer(PyBytes_FromStringAndSize(<char*>data, n * item), dtype).copy()
+    if n:
+        memcpy(cnp.PyArray_DATA(out), data, n * item)
+    return out
 
 
 def run_vector(int pc, regs, bytearray mem not None):

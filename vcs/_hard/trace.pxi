@@ -2,11 +2,22 @@
 # format of docs/design.md; vcs/trace.py turns the buffers into NumPy arrays. It only records: the
 # traced machine does what the untraced one does.
 
-cdef TraceBuf* trace_new(int pictures) noexcept nogil:
-    cdef TraceBuf* tr = <TraceBuf*>calloc(1, sizeof(TraceBuf))
-    if tr != NULL:
-        tr.pictures = pictures
-    return tr
+cdef extern from *:
+    int vcs_ctzll "__builtin_ctzll"(unsigned long long) nogil
+
+cdef enum:
+    SPARE_INSTR = 1 << 18      # instructions (12 MB) up to which buffers are kept for the next recording
+
+
+cdef TraceBuf* trace_new() noexcept nogil:
+    return <TraceBuf*>calloc(1, sizeof(TraceBuf))
+
+
+cdef void trace_clear(TraceBuf* tr, int pictures) noexcept nogil:
+    """Start a recording in buffers that may have served before."""
+    tr.n_instr = tr.n_tia = tr.n_seg = tr.n_frame = 0
+    tr.failed = 0
+    tr.pictures = pictures
 
 
 cdef void trace_free(TraceBuf* tr) noexcept nogil:
@@ -44,7 +55,8 @@ cdef bint trace_frame_begin(VCS* m) noexcept nogil:
         return False
     if not grow(tr, <void**>&tr.frame, &tr.cap_frame, tr.n_frame + 1, sizeof(FrameRow)):
         return False
-    memset(tr.winner, 255, sizeof(tr.winner))
+    if tr.pictures:
+        memset(tr.winner, 255, m.h * W)
     f = &tr.frame[tr.n_frame]
     f.first_instr = <int32_t>tr.n_instr
     f.first_tia = <int32_t>tr.n_tia
@@ -77,6 +89,8 @@ cdef void trace_frame_end(VCS* m) noexcept nogil:
 cdef inline Instr* trace_next(VCS* m, uint32_t pc, uint32_t op, uint32_t b1, uint32_t b2, uint32_t cyc) noexcept nogil:
     cdef TraceBuf* tr = m.tr
     cdef Instr* rec = &tr.instr[tr.n_instr]
+    cdef uint32_t n = OP_BYTES[op], t = (pc & 0xFFF) - m.fast_lo
+    cdef int64_t at
     tr.n_instr += 1
     rec.cycles = <int32_t>cyc
     rec.frame = <int32_t>tr.n_frame
@@ -84,9 +98,23 @@ cdef inline Instr* trace_next(VCS* m, uint32_t pc, uint32_t op, uint32_t b1, uin
     rec.opcode = <uint8_t>op
     rec.b1 = <uint8_t>b1
     rec.b2 = <uint8_t>b2
-    rec.loc0 = bus_loc(m, pc, False)
-    rec.loc1 = bus_loc(m, (pc + 1) & 0xFFFF, False) if OP_BYTES[op] > 1 else -1
-    rec.loc2 = bus_loc(m, (pc + 2) & 0xFFFF, False) if OP_BYTES[op] > 2 else -1
+    rec.loc1 = rec.loc2 = -1
+    at = -1
+    if pc & 0x1000 and t + n <= m.fast_n and t < m.fast_n and (pc & 0x3FF) < 0x3FE:
+        at = (m.seg[((pc >> 10) & 3) | ((pc >> 11) & 4)] + (pc & 0x3FF)) - m.rom
+    if 0 <= at and at + n <= m.rom_size:
+        # the usual case: the whole instruction lies in one mapped kibibyte of the image
+        rec.loc0 = LOC_ROM + <int32_t>at
+        if n > 1:
+            rec.loc1 = LOC_ROM + <int32_t>at + 1
+            if n > 2:
+                rec.loc2 = LOC_ROM + <int32_t>at + 2
+    else:
+        rec.loc0 = bus_loc(m, pc, False)
+        if n > 1:
+            rec.loc1 = bus_loc(m, (pc + 1) & 0xFFFF, False)
+            if n > 2:
+                rec.loc2 = bus_loc(m, (pc + 2) & 0xFFFF, False)
     rec.ea = 0
     rec.ea_loc = rec.ptr0 = rec.ptr1 = -1
     rec.rd = rec.wr = rec.flags = 0
@@ -116,11 +144,7 @@ cdef void trace_segment(VCS* m, int x0, int x1) noexcept nogil:
     cdef TraceBuf* tr = m.tr
     cdef Tia* t = &m.s.tia
     cdef Segment* s
-    cdef int x, w, on, i
-    cdef uint32_t mode = t.ctrlpf & 6
-    cdef bint score
-    cdef uint8_t win
-    cdef uint8_t* out = tr.winner + t.ptr - x0
+    cdef int i
     if not grow(tr, <void**>&tr.seg, &tr.cap_seg, tr.n_seg + 1, sizeof(Segment)):
         return
     if m.dirty:
@@ -152,32 +176,46 @@ cdef void trace_segment(VCS* m, int x0, int x1) noexcept nogil:
     s.reflect = t.reflect
     s.m0mode = t.m0mode
     s.comb = t.comb
-    score = (mode == 2) or (mode == 6 and m.enabled == 32)
-    for x in range(x0, x1):
-        w = x >> 6
-        on = x & 63
-        if t.vblank & 2:
-            win = 255
-        elif mode & 4 and not score and (m.mask[PF][w] >> on) & 1:
-            win = 1
-        elif mode & 4 and not score and (m.mask[BL][w] >> on) & 1:
-            win = 2
-        elif (m.mask[P0][w] >> on) & 1:
-            win = 3
-        elif (m.mask[M0][w] >> on) & 1:
-            win = 4
-        elif score and x < 80 and (m.mask[PF][w] >> on) & 1:
-            win = 7
-        elif (m.mask[P1][w] >> on) & 1:
-            win = 5
-        elif (m.mask[M1][w] >> on) & 1:
-            win = 6
-        elif score and x >= 80 and (m.mask[PF][w] >> on) & 1:
-            win = 8
-        elif (m.mask[PF][w] >> on) & 1:
-            win = 1
-        elif (m.mask[BL][w] >> on) & 1:
-            win = 2
-        else:
-            win = 0
-        out[x] = win
+    if tr.pictures:
+        trace_winners(m, tr.winner + t.ptr - x0, x0, x1)
+
+
+cdef inline void put_winner(const uint64_t* mask, uint8_t* out, int x0, int x1, uint8_t winner) noexcept nogil:
+    """Write `winner` where a mask is set in columns x0..x1-1."""
+    cdef int w
+    cdef uint64_t bits
+    for w in range(x0 >> 6, ((x1 - 1) >> 6) + 1):
+        bits = mask[w] & BELOW[x1][w] & ~BELOW[x0][w]
+        while bits:
+            out[64 * w + vcs_ctzll(bits)] = winner
+            bits &= bits - 1
+
+
+cdef void trace_winners(VCS* m, uint8_t* out, int x0, int x1) noexcept nogil:
+    """Which object each pixel of a run shows (tia.md 7.4), painted from the back to the front."""
+    cdef Tia* t = &m.s.tia
+    cdef uint32_t mode = t.ctrlpf & 6
+    cdef bint score = mode == 2 or (mode == 6 and m.enabled == 32)
+    cdef int half = 80 if x0 < 80 < x1 else (x1 if x1 <= 80 else x0)
+    if t.vblank & 2:
+        memset(out + x0, 255, x1 - x0)
+        return
+    memset(out + x0, 0, x1 - x0)
+    if m.enabled == 0:
+        return
+    if not (mode & 4) or score:
+        put_winner(m.mask[BL], out, x0, x1, 2)
+        if not score:
+            put_winner(m.mask[PF], out, x0, x1, 1)
+    # the right half of a playfield in score colours is behind P1, whose colour it has
+    if score and half < x1:
+        put_winner(m.mask[PF], out, half, x1, 8)
+    put_winner(m.mask[M1], out, x0, x1, 6)
+    put_winner(m.mask[P1], out, x0, x1, 5)
+    if score and x0 < half:
+        put_winner(m.mask[PF], out, x0, half, 7)
+    put_winner(m.mask[M0], out, x0, x1, 4)
+    put_winner(m.mask[P0], out, x0, x1, 3)
+    if mode & 4 and not score:
+        put_winner(m.mask[BL], out, x0, x1, 2)
+        put_winner(m.mask[PF], out, x0, x1, 1)

@@ -53,6 +53,7 @@ PARAMETERS: Final = (
 LOCATIONS: Final = tuple(layout.parse(name) for name in PARAMETERS)
 
 P0, P1, M0, M1, BL, PF = range(6)
+_ARK_STEPS: Final = (0, 160 - 17, 160 - 18, 160 - 33)
 _FAR: Final = 1000  # offset of a copy that does not exist
 _COPIES: Final = np.array(
     [
@@ -299,6 +300,7 @@ class Tia:
         self.op = run.op
         self.cells: dict[int, Any] = {}
         self.ark = bool(run.x0[trace.ARK])
+        self.adrift = False       # an Ark step may have come just before the HMOVE that ended the effect
 
     def cell(self, location: int) -> Any:
         """The value of a register (192..255), delayed copy (256..258) or position (259..263)."""
@@ -307,10 +309,15 @@ class Tia:
         return self.cells[location]
 
     def follow_ark(self, column: int) -> None:
-        """While the Cosmic Ark effect is on, each line end moves missile 0; when it does is the beam's decision."""
+        """While the Cosmic Ark effect is on, each line end moves missile 0 (tia.md 10.2); which lines end is the
+        beam's decision, so its column is the drawn one."""
         where = layout.POSITION + M0
-        if self.ark and plain(self.cell(where)) != column:
-            self.cells[where] = self.op.moved(self.cell(where), column - plain(self.cell(where)))
+        step = (column - plain(self.cell(where))) % 160
+        if step not in _ARK_STEPS:
+            self.run.differs("the column of missile 0", plain(self.cell(where)), column)
+        if step:
+            self.cells[where] = self.op.moved(self.cell(where), step)
+        self.adrift = False
 
     def parameters(self) -> tuple[Any, ...]:
         """What the next segment is drawn with."""
@@ -328,6 +335,7 @@ class Tia:
             put[layout.TIA_X + 2] = self.cell(layout.TIA_W + 0x1F)
         elif 0x10 <= reg <= 0x14:
             put[layout.POSITION + reg - 0x10] = self._strobed(reg, h)
+            self.adrift = self.adrift and reg != 0x12
         elif reg == 0x22:
             # 21 cycles after an HMOVE, from $7x to $6x: the Cosmic Ark effect (tia.md 10)
             old = plain(self.cell(here)) >> 4
@@ -363,6 +371,7 @@ class Tia:
             mode = plain(self.cell(layout.TIA_W + 4 + n)) & 7
             pixels = 8 if mode == 5 else 16 if mode == 7 else 4
             self.cells[layout.POSITION + M0 + n] = self.op.moved(self.cell(layout.POSITION + n), pixels)
+            self.adrift = self.adrift and n != 0
 
     def _hmove(self, cycle: int, delta: Sequence[int]) -> None:
         for k in range(5):
@@ -373,6 +382,7 @@ class Tia:
                 self.run.differs(f"HMOVE's motion of {['P0', 'P1', 'M0', 'M1', 'BL'][k]}", moved, delta[k])
             self.cells[layout.POSITION + k] = after
         self.run.hmove_clock = self.run.clock
+        self.adrift = self.adrift or self.ark
         self.ark = False
 
     def read(self, register: int, recorded: int, noise: int) -> Any:

@@ -281,8 +281,11 @@ def _array_weighting(array: npt.NDArray[Any], trace: Trace) -> Weighting:
     if weights.shape == (layout.RAM_SIZE,):
         cells = np.flatnonzero(weights)
         return Weighting(np.zeros((0, 3), np.int64), np.zeros(0), cells, weights[cells], "weighted RAM")
+    frames = trace.screens.shape[0]
     if weights.shape == trace.screens.shape[1:]:
-        weights = np.concatenate([np.zeros((len(trace.screens) - 1, *weights.shape)), weights[None]])
+        drawn = np.argwhere(weights)
+        last = np.column_stack([np.full(len(drawn), frames - 1), drawn]).astype(np.int64)
+        return Weighting(last, weights[tuple(drawn.T)], *_none(), f"{len(last)} weighted pixels")
     if weights.shape != trace.screens.shape:
         raise VcsError(
             f"weights of shape {array.shape} fit nothing: give {trace.screens.shape} for all pixels, "

@@ -1,4 +1,4 @@
-"""Our vector environment against ale-py's, live: every array equal at every step (environment.md 9.3, 9.4)."""
+"""Our vector environment against ale-py's, live: every array equal at every step (environment.md 9.3)."""
 from __future__ import annotations
 
 from typing import Any
@@ -18,7 +18,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("pong", {}),
     ("breakout", {"episodic_life": True}),
     ("breakout", {"life_loss_info": True, "autoreset_mode": "SameStep"}),
-    ("breakout", {"episodic_life": True, "autoreset_mode": "SameStep", "noop_max": 7, "reward_clipping": False}),
+    ("breakout", {"episodic_life": True, "autoreset_mode": "SameStep", "noop_max": 7,
+                  "reward_clipping": False}),
     ("space_invaders", {"max_num_frames_per_episode": 50}),
     ("space_invaders", {"max_num_frames_per_episode": 51, "autoreset_mode": "SameStep"}),
     ("seaquest", {"grayscale": False, "full_action_space": True}),
@@ -76,8 +77,8 @@ def test_like_ale_py(game: str, settings: dict[str, Any]) -> None:
             for step in range(STEPS if round_ == 0 else 40):
                 actions = theirs.action_space.sample()
                 ours_now, theirs_now = ours.step(actions), theirs.step(actions)
-                for what, x, y in zip(("observation", "reward", "terminated", "truncated"), ours_now, theirs_now,
-                                      strict=False):
+                for what, x, y in zip(("observation", "reward", "terminated", "truncated"), ours_now,
+                                      theirs_now, strict=False):
                     _equal(what, step, x, y)
                 # where life_loss_info sets a flag without a reset, ale-py leaves final_obs uninitialised
                 after = theirs_now[4]["episode_frame_number"].copy()

@@ -9,9 +9,9 @@ Takes the arguments of ale-py's `AtariVectorEnv` and gives the same arrays bit f
 * `snapshot(i)` and `restore(snapshot, mask)` for whole environments, preprocessing included;
 * what arrives is checked: ale-py ends the process on an action number that does not exist.
 
-`reset(seed=s)` gives environment i the seed s + i. The arrays that `reset`, `step` and `recv` return were written by
-the threads themselves, without a copy; they are used again only when nobody holds them any more, so they may be
-kept.
+`reset(seed=s)` gives environment i the seed s + i. The arrays that `reset`, `step` and `recv` return were
+written by the threads themselves, without a copy; they are used again only when nobody holds them any more,
+so they may be kept.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from vcs._hard import _pool
-from vcs._hard import machine as _machine
+from vcs._hard._pool import Batch as NativeBatch
+from vcs._hard._pool import Pool
+from vcs._hard.machine import api, handle, restore_all
 from vcs.errors import VcsError
 from vcs.machine import Machine, Snapshot, palette
 
@@ -48,8 +49,8 @@ _DIRECTIONS: Final = np.array(
 
 
 class EnvSnapshot:
-    """One environment of an `AtariVectorEnv` at one moment: the machine, and its preprocessing (frame stack, step
-    counter, no-op stream). It pickles; restore it with `AtariVectorEnv.restore`."""
+    """One environment of an `AtariVectorEnv` at one moment: the machine, and its preprocessing (frame stack,
+    step counter, no-op stream). It pickles; restore it with `AtariVectorEnv.restore`."""
 
     __slots__ = ("machine", "settings", "wrapper")
 
@@ -71,7 +72,7 @@ class _Batch:
             np.zeros((rows, *shape), np.uint8), np.zeros(rows, np.int32), np.zeros(rows, np.bool_),
             np.zeros(rows, np.bool_), *numbers, np.zeros((rows if final else 0, *shape), np.uint8),
         ]  # fmt: skip
-        self.native = _pool.Batch(tuple(self.arrays), int(np.prod(shape)))
+        self.native = NativeBatch(tuple(self.arrays), int(np.prod(shape)))
         self._unused = self._held()
 
     def _held(self) -> list[int]:
@@ -98,15 +99,16 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
 
     game: name of a game as `vcs.Machine` takes it, or a sequence of `num_envs` names.
     num_envs: environments. batch_size: results that one `recv` waits for (0: all).
-    num_threads: threads (0: one per processor, at most num_envs). thread_affinity_offset: processor of the first
-        thread (-1: the system decides).
+    num_threads: threads (0: one per processor, at most num_envs). thread_affinity_offset: processor of the
+        first thread (-1: the system decides).
     max_num_frames_per_episode: frames after which an episode is truncated.
-    repeat_action_probability: of sticky actions. full_action_space: all legal actions of the game instead of its
-        minimal set; needed for games whose minimal sets differ.
+    repeat_action_probability: of sticky actions. full_action_space: all legal actions of the game instead of
+        its minimal set; needed for games whose minimal sets differ.
     continuous: actions are float32 (r, theta, fire), compared with continuous_action_threshold.
-    autoreset_mode: `gymnasium.vector.AutoresetMode` or its value. With NEXT_STEP the step after an ended episode
-        ignores its action and resets; with SAME_STEP the reset happens at once and `info["final_obs"]` holds the
-        last observations; with DISABLED ended environments are reset by `reset(options={"reset_mask": mask})`.
+    autoreset_mode: `gymnasium.vector.AutoresetMode` or its value. With NEXT_STEP the step after an ended
+        episode ignores its action and resets; with SAME_STEP the reset happens at once and
+        `info["final_obs"]` holds the last observations; with DISABLED ended environments are reset by
+        `reset(options={"reset_mask": mask})`.
     img_height, img_width: size of an observation, at most the game's own (210 x 160 for most).
     grayscale: else RGB. stack_num: frames of one observation. frameskip: frames of one step.
     maxpool: take the larger byte of the last two frames. noop_max: no-ops after a reset, fewer than this.
@@ -114,8 +116,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         `terminated`. reward_clipping: clip to -1, 0, 1. use_fire_reset: press FIRE after a reset.
     mode, difficulty: numbers the game offers. system_random_seed: of the console's power-on RAM and timer.
 
-    Observations: uint8 (num_envs, stack_num, img_height, img_width), with a last axis of 3 if not grayscale. Rewards:
-    int32. Infos: env_id, lives, frame_number, episode_frame_number, int32 (num_envs,).
+    Observations: uint8 (num_envs, stack_num, img_height, img_width), with a last axis of 3 if not grayscale.
+    Rewards: int32. Infos: env_id, lives, frame_number, episode_frame_number, int32 (num_envs,).
     Raises VcsError for arguments out of range.
     """
 
@@ -151,10 +153,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
     ) -> None:
         several = not isinstance(game, (str, bytes, os.PathLike))
         self.num_envs = _whole("num_envs", (len(game) if several else 1) if num_envs is None else num_envs, 1)
-        games = list(game) if several else [game] * self.num_envs
+        games: list[Any] = list(game) if several else [game] * self.num_envs
         if len(games) != self.num_envs:
-            raise VcsError(f"{len(games)} games were given for {self.num_envs} environments; give one game for all, "
-                           "or one for each")
+            raise VcsError(f"{len(games)} games were given for {self.num_envs} environments; give one game "
+                           "for all, or one for each")
         self.batch_size = _whole("batch_size", batch_size, 0, self.num_envs) or self.num_envs
         if isinstance(autoreset_mode, str):
             by_value = {m.value: m for m in MODES}
@@ -163,11 +165,13 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
             autoreset_mode = by_value[autoreset_mode]
         if render_mode not in (None, "rgb_array"):
             raise VcsError(f"render_mode is {render_mode!r}; a vector environment offers 'rgb_array' or None")
-        if not 0.0 <= continuous_action_threshold:
-            raise VcsError(f"continuous_action_threshold is {continuous_action_threshold}; it must not be negative")
+        if not continuous_action_threshold >= 0.0:
+            raise VcsError(f"continuous_action_threshold is {continuous_action_threshold}; it must not be "
+                           "negative")
         threads = _whole("num_threads", num_threads, 0, 1024)
         if not threads:
-            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            known = hasattr(os, "sched_getaffinity")
+            threads = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
         self.autoreset_mode = autoreset_mode
         self.render_mode = render_mode
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": autoreset_mode}
@@ -191,15 +195,17 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
             "height": height, "width": width, "noop_max": _whole("noop_max", noop_max, 0),
             "max_frames": _whole("max_num_frames_per_episode", max_num_frames_per_episode, 1),
             "gray": int(grayscale), "maxpool": int(maxpool), "episodic_life": int(episodic_life),
-            "life_loss_info": int(life_loss_info), "clip": int(reward_clipping), "fire_reset": int(use_fire_reset),
-            "autoreset": MODES[autoreset_mode], "system_seed": system_random_seed & 0xFFFFFFFF,
+            "life_loss_info": int(life_loss_info), "clip": int(reward_clipping),
+            "fire_reset": int(use_fire_reset), "autoreset": MODES[autoreset_mode],
+            "system_seed": system_random_seed & 0xFFFFFFFF,
         }  # fmt: skip
         self._settings = tuple(settings.values())
 
-        sets = {m.rules.legal_actions if full_action_space or continuous else m.actions for m in originals.values()}
+        every = full_action_space or continuous
+        sets = {m.rules.legal_actions if every else m.actions for m in originals.values()}
         if len(sets) > 1:
-            raise VcsError("the games have different sets of actions; pass full_action_space=True, or games with "
-                           "equal sets")
+            raise VcsError("the games have different sets of actions; pass full_action_space=True, or games "
+                           "with equal sets")
         self._actions = np.array(sets.pop(), np.int32)
         self.continuous = continuous
         self._threshold = float(continuous_action_threshold)
@@ -223,8 +229,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         # gray is the blue byte of the next colour; past the end of the table it is 0 (environment.md 7.2)
         gray = np.stack([np.append(c[1:, 2], np.uint8(0)) for c in colours])
         self._final = autoreset_mode is AutoresetMode.SAME_STEP
-        self._pool = _pool.Pool(
-            self.machines, [_machine.handle(m) for m in self.machines], _machine.api(), settings, gray,
+        self._pool = Pool(
+            self.machines, [handle(m) for m in self.machines], api(), settings, gray,
             np.stack(colours), setup, min(threads, self.num_envs), _whole("thread_affinity_offset",
                                                                           thread_affinity_offset, -1),
         )  # fmt: skip
@@ -235,18 +241,21 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._last = self._all[: self.batch_size]
         self._started = False
 
-    # ------------------------------------------------------------------------------------------ Gymnasium's methods
+    # ------------------------------------------------------------------------------------ Gymnasium's methods
     def reset(
-        self, *, seed: int | Sequence[int | None] | NDArray[Any] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | NDArray[Any] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
         """Start episodes.
 
-        seed: s gives environment i the seed s + i; a sequence gives each its own (None or -1: its streams go on).
-            Before the first seeded reset the streams start from the system's entropy.
-        options: `{"reset_mask": bool (num_envs,)}` resets some; the rows of the others repeat what they last showed.
+        seed: s gives environment i the seed s + i; a sequence gives each its own (None or -1: its streams go
+            on). Before the first seeded reset the streams start from the system's entropy.
+        options: `{"reset_mask": bool (num_envs,)}` resets some; the rows of the others repeat what they last
+            showed.
 
-        Returns observations and infos (of the first `batch_size` environments to finish, if that is fewer than
-        num_envs; the rest comes from `recv`). Raises VcsError for bad input, or while steps are in flight.
+        Returns observations and infos (of the first `batch_size` environments to finish, if that is fewer
+        than num_envs; the rest comes from `recv`). Raises VcsError for bad input, or while steps are in
+        flight.
         """
         self._ready("reset")
         ids = self._mask((options or {}).get("reset_mask"), "reset_mask")
@@ -270,11 +279,11 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         """Step every environment, or those of the mask.
 
         actions: integers below the size of the action set, (num_envs,); float32 (num_envs, 3) if continuous.
-        mask: bool (num_envs,), environments to step. The rows of the others repeat what they last showed, with
-            reward 0 and both flags false; their actions are ignored.
+        mask: bool (num_envs,), environments to step. The rows of the others repeat what they last showed,
+            with reward 0 and both flags false; their actions are ignored.
 
-        Returns (observations, rewards, terminated, truncated, infos). Raises VcsError for bad input, for an ended
-        environment if autoreset is disabled, or before the first reset.
+        Returns (observations, rewards, terminated, truncated, infos). Raises VcsError for bad input, for an
+        ended environment if autoreset is disabled, or before the first reset.
         """
         if self.batch_size < self.num_envs:
             self.send(actions)
@@ -307,16 +316,16 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._pool.send(ids, codes, strengths, self._pending.native if self._pending else None)
 
     def recv(self) -> Results:
-        """Wait for `batch_size` results of `send` and return them as `step` does; `info["env_id"]` tells whose.
+        """Wait for `batch_size` results of `send`; returns them as `step` does, `info["env_id"]` tells whose.
 
-        They come in the order in which they finish, in that of env_id if they are all. Raises VcsError if fewer
-        steps are in flight, for then the wait would not end.
+        They come in the order in which they finish, in that of env_id if they are all. Raises VcsError if
+        fewer steps are in flight, for then the wait would not end.
         """
         self._open()
         waiting = self._pool.in_flight()
         if waiting < self.batch_size:
-            raise VcsError(f"recv() waits for {self.batch_size} results but only {waiting} steps are in flight; "
-                           "call send() first")
+            raise VcsError(f"recv() waits for {self.batch_size} results but only {waiting} steps are in "
+                           "flight; call send() first")
         batch, direct = self._pending, self._pending is not None
         if batch is None:
             batch = self._batch()
@@ -333,7 +342,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         """End the threads. Steps in flight are dropped."""
         self._pool.close()
 
-    # ----------------------------------------------------------------------------------------------- more than that
+    # ----------------------------------------------------------------------------------------- more than that
     def snapshot(self, index: int) -> EnvSnapshot:
         """Environment `index` at this moment: machine, frame stack, counters, random streams."""
         self._ready("snapshot")
@@ -343,26 +352,26 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
     def restore(self, snapshot: EnvSnapshot, mask: NDArray[np.bool_] | None = None) -> Results:
         """Put one snapshot into all environments, or into those of the mask (bool (num_envs,)).
 
-        Returns what every environment shows now, as `step` does with reward 0. Raises VcsError if the snapshot is
-        of another game or of other settings.
+        Returns what every environment shows now, as `step` does with reward 0. Raises VcsError if the
+        snapshot is of another game or of other settings.
         """
         self._ready("restore")
         ids = self._mask(mask, "mask")
         if snapshot.settings != self._settings:
-            raise VcsError("the snapshot is of an environment with other settings; restore it where img_height, "
-                           "stack_num and so on are the same")
-        _machine.restore_all((self.machines[i] for i in ids), snapshot.machine)
+            raise VcsError("the snapshot is of an environment with other settings; restore it where "
+                           "img_height, stack_num and so on are the same")
+        restore_all((self.machines[i] for i in ids), snapshot.machine)
         if not all(self._pool.load(i, snapshot.wrapper) for i in ids):
             raise VcsError("the snapshot is damaged; take it again")
         batch = self._batch()
         self._pool.show(batch.native)
         return self._results(batch, self._all)
 
-    # ------------------------------------------------------------------------------------------------------- inside
+    # ------------------------------------------------------------------------------------------------- inside
     def _open(self) -> None:
         if not self._pool.usable:
-            raise VcsError("this vector environment was closed, or this process was forked from its owner; make a "
-                           "new one")
+            raise VcsError("this vector environment was closed, or this process was forked from its owner; "
+                           "make a new one")
 
     def _ready(self, what: str) -> None:
         self._open()
@@ -388,7 +397,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
 
     def _results(self, batch: _Batch, ids: NDArray[np.int32]) -> Results:
         obs, rewards, terminated, truncated, lives, frame, episode_frame, final = batch.arrays
-        info = {"env_id": ids.copy(), "lives": lives, "frame_number": frame, "episode_frame_number": episode_frame}
+        info = {"env_id": ids.copy(), "lives": lives, "frame_number": frame,
+                "episode_frame_number": episode_frame}
         if self._final and (terminated.any() or truncated.any()):
             info["final_obs"] = final
             info["_final_obs"] = terminated | truncated
@@ -397,10 +407,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
     def _ids(self, env_ids: Any) -> NDArray[np.int32]:
         ids = np.asarray(env_ids)
         if ids.ndim != 1 or ids.dtype.kind not in "iu" or len(np.unique(ids)) != len(ids) or (
-            len(ids) and not (0 <= ids.min() and ids.max() < self.num_envs)
+            len(ids) and not (ids.min() >= 0 and ids.max() < self.num_envs)
         ):
-            raise VcsError(f"env_ids must be different whole numbers from 0 to {self.num_envs - 1}, for example those "
-                           "of info['env_id']")
+            raise VcsError(f"env_ids must be different whole numbers from 0 to {self.num_envs - 1}, for "
+                           "example those of info['env_id']")
         return ids.astype(np.int32)
 
     def _mask(self, mask: Any, name: str) -> NDArray[np.int32]:
@@ -408,9 +418,10 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
             return self._all
         chosen = np.asarray(mask)
         if chosen.dtype != np.bool_ or chosen.shape != (self.num_envs,):
-            raise VcsError(f"{name} has shape {chosen.shape} and dtype {chosen.dtype}; pass a bool array of shape "
-                           f"({self.num_envs},)")
-        return self._all[chosen]
+            raise VcsError(f"{name} has shape {chosen.shape} and dtype {chosen.dtype}; pass a bool array of "
+                           f"shape ({self.num_envs},)")
+        some: NDArray[np.int32] = self._all[chosen]
+        return some
 
     def _seeds(self, seed: Any) -> NDArray[np.int64]:
         if seed is None:
@@ -422,8 +433,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         else:
             values = [-1 if s is None else int(s) for s in seed]
             if len(values) != self.num_envs:
-                raise VcsError(f"{len(values)} seeds were given for {self.num_envs} environments; give one number, or "
-                               "one seed for each")
+                raise VcsError(f"{len(values)} seeds were given for {self.num_envs} environments; give one "
+                               "number, or one seed for each")
         return np.array([s if s == -1 else s & 0xFFFFFFFF for s in values], np.int64)
 
     def _may_step(self, ids: NDArray[np.int32]) -> None:
@@ -440,18 +451,18 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         given = np.asarray(actions)
         if self.continuous:
             if given.shape != (rows, 3) or given.dtype.kind not in "fiu":
-                raise VcsError(f"the actions have shape {given.shape} and dtype {given.dtype}; pass float32 of shape "
-                               f"({rows}, 3): radius, angle, fire")
+                raise VcsError(f"the actions have shape {given.shape} and dtype {given.dtype}; pass float32 "
+                               f"of shape ({rows}, 3): radius, angle, fire")
             polar = (given if ids is None else given[ids]).astype(np.float32)
             return self._continuous(polar)
         if given.shape != (rows,) or given.dtype.kind not in "iu":
-            raise VcsError(f"the actions have shape {given.shape} and dtype {given.dtype}; pass whole numbers of shape "
-                           f"({rows},)")
+            raise VcsError(f"the actions have shape {given.shape} and dtype {given.dtype}; pass whole "
+                           f"numbers of shape ({rows},)")
         if ids is not None:
             given = given[ids]
-        if len(given) and not (0 <= given.min() and given.max() < len(self._actions)):
-            raise VcsError(f"the actions lie between {given.min()} and {given.max()}; this environment has the actions "
-                           f"0 to {len(self._actions) - 1}")
+        if len(given) and not (given.min() >= 0 and given.max() < len(self._actions)):
+            raise VcsError(f"the actions lie between {given.min()} and {given.max()}; this environment has "
+                           f"the actions 0 to {len(self._actions) - 1}")
         return self._actions[given], np.ones(len(given), np.float32)
 
     def _continuous(self, polar: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -463,6 +474,6 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         along = 1 + (y > t).astype(np.int32) - (y < -t)
         codes = _DIRECTIONS[across, along, (fire > t).astype(np.int32)]
         if codes.size and codes.max() >= len(self._actions):
-            raise VcsError(f"this game has only {len(self._actions)} legal actions, too few for continuous ones; use "
-                           "discrete actions")
+            raise VcsError(f"this game has only {len(self._actions)} legal actions, too few for continuous "
+                           "ones; use discrete actions")
         return self._actions[codes], np.ascontiguousarray(r)

@@ -160,7 +160,8 @@ class Machine(Core):
     @property
     def screen_rgb(self) -> NDArray[np.uint8]:
         """uint8[rows, 160, 3]: the picture in colour."""
-        return palette(self.pal, self.protocol)[self.screen]
+        rgb: NDArray[np.uint8] = self.colours(palette(self.pal, self.protocol))
+        return rgb
 
     @property
     def game_over(self) -> bool:

@@ -10,7 +10,7 @@ that mix a coarse and a fine part) is reported as moving without a map, never fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,10 @@ from vcs.xai.outputs import Bytes
 if TYPE_CHECKING:
     from vcs.xai.oracle import Oracle
 
-SWEEP = tuple(sorted({-1, 1, *range(-16, 17, 2)}))      # offsets of the byte that are tried
+# Offsets of the byte that are tried: fine ones near it, coarse ones so far away that most pictures show
+# what is behind the moving thing. The effect itself is read from the fine ones: far away things wrap around.
+FINE = (-16, -14, -12, -10, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16)
+COARSE = tuple(d for d in range(-96, 97, 8) if d)
 HORIZONS = (1, 2, 3, 4)     # NOOP frames; the first at which the picture answers is used
 WHOLE_SCREEN = 0.25         # share of pixels above which a cell disrupts the picture
 STRAIGHT = 0.9              # R squared from which a map is believed
@@ -99,7 +102,8 @@ class LabelTable:
         """Read `to_json` back. Raises VcsError for anything else."""
         try:
             def line(d: Any) -> Line | None:
-                return None if d is None else Line(**{k: float(v) if k != "points" else int(v) for k, v in d.items()})
+                return None if d is None else Line(float(d["slope"]), float(d["intercept"]), float(d["residual"]),
+                                                   float(d["r2"]), int(d["points"]))
 
             cells = tuple(CellReport(int(c["cell"]), str(c["concept"]), str(c["role"]), line(c["column"]),
                                      line(c["row"]), tuple((int(r), int(k)) for r, k in c["footprint"]),
@@ -141,15 +145,21 @@ def _nothing() -> _Sweep:
 def classify(values: NDArray[np.int64], screens: Bytes, at: int) -> _Sweep:
     """What a byte does, from the pictures of a sweep.
 
-    values: int[V] bytes. screens: uint8[V, H, 160] one picture a byte. at: index of the byte's own value.
+    values: int[V] bytes, ascending. screens: uint8[V, H, 160] one picture a byte. at: index of the byte's own
+    value.
     """
     here = screens[at]
+    # what most far values show is background; what differs from it follows the byte
+    far = np.isin(values - values[at], COARSE)
+    many = screens[far] if far.sum() > 4 else screens
+    background = np.partition(many, len(many) // 2, axis=0)[len(many) // 2]
+    near = np.isin(values - values[at], FINE)
+    values, screens = values[near], screens[near]
+    at = int(near[:at].sum())
     differ = screens != here
     counts = differ.sum(axis=(1, 2))
     if not counts.any():
         return _nothing()
-    # what most values show is background; what differs from it follows the byte
-    background = np.partition(screens, len(screens) // 2, axis=0)[len(screens) // 2]
     thing = screens != background
     size = thing.sum(axis=(1, 2))
     usual = float(np.median(size[size > 0])) if size.any() else 0.0
@@ -164,9 +174,42 @@ def classify(values: NDArray[np.int64], screens: Bytes, at: int) -> _Sweep:
         role, footprint = "recolours", np.argwhere(differ.any(axis=0))
     elif fair.sum() >= 4 and _moves(thing[fair], column[fair], row[fair]):
         role = "moves"
+    elif (part := _moving_part(values, thing, at)) is not None:
+        return part
     else:
         role, footprint = "animates", np.argwhere(differ.any(axis=0))
     return _Sweep(role, 0, values[fair].astype(float), column[fair], row[fair], footprint)
+
+
+def _moving_part(values: NDArray[np.int64], things: NDArray[np.bool_], at: int) -> _Sweep | None:
+    """Where a byte moves one thing and something else changes with it: the connected part that travels on a line.
+
+    Parts are told apart by size; a size that most values show once is a candidate. None if none is on a line.
+    """
+    try:
+        from scipy import ndimage
+    except ImportError:
+        raise VcsError("labels need scipy: pip install 'glassvcs[xai]'") from None
+    by_size: dict[int, list[tuple[int, float, float, NDArray[np.int64]]]] = {}
+    for k, thing in enumerate(things):
+        marks, count = ndimage.label(thing, np.ones((3, 3)))
+        parts = [np.argwhere(marks == i + 1) for i in range(count)] if count <= 32 else []
+        sizes = [len(p) for p in parts]
+        for p in parts:
+            if sizes.count(len(p)) == 1:
+                by_size.setdefault(len(p), []).append((k, *(float(m) for m in p.mean(axis=0)), p))
+    best: tuple[float, _Sweep] | None = None
+    for found in by_size.values():
+        if len(found) < 0.6 * len(things):
+            continue
+        index, row, column = (np.array([f[i] for f in found]) for i in range(3))
+        byte = values[index].astype(float)
+        lines = [fit_line(byte.tolist(), x.tolist()) for x in (row, column) if np.ptp(x) >= 1]
+        r2 = max((line.r2 for line in lines if line), default=0.0)
+        if r2 >= STRAIGHT and (best is None or r2 > best[0]):
+            pixels = next((f[3] for f in found if f[0] == at), np.zeros((0, 2), np.int64))
+            best = r2, _Sweep("moves", 0, byte, column, row, pixels)
+    return best[1] if best else None
 
 
 def _recolours(here: Bytes, screens: Bytes, differ: NDArray[np.bool_]) -> bool:
@@ -195,30 +238,55 @@ def _moves(things: NDArray[np.bool_], column: NDArray[np.float64], row: NDArray[
     return float(np.median(kept)) >= 0.4
 
 
-def sweep(oracle: Oracle, cell: int) -> _Sweep:
-    """Sweep one cell around its byte at the oracle's moment and say what it does."""
-    b = int(oracle.ram[cell])
-    values = np.array([v for v in (b + d for d in (*SWEEP, 0)) if 0 <= v <= 255])
-    values.sort()
-    at = int(np.flatnonzero(values == b)[0])
-    runs = [(Do(RAM + cell, "set", int(v)),) for v in values]
-    for frames in HORIZONS:
-        screens = np.stack([o.picture() for o in oracle.run(runs, actions=[0] * frames, screens=True)])
-        if (screens != screens[at]).any():
+@dataclass(frozen=True)
+class Probe:
+    """A gameplay state in which cells are swept: its oracle, and where a NOOP frame last writes each cell.
+
+    written: cell -> (instructions of the frame up to and including its last write, value written).
+    """
+
+    oracle: Oracle
+    written: Mapping[int, tuple[int, int]]
+
+    @classmethod
+    def of(cls, oracle: Oracle) -> Probe:
+        """The probe of an oracle's moment."""
+        trace = oracle.machine().trace([0])
+        rows = np.flatnonzero(trace.instr["flags"] & 8)
+        cells = trace.instr["ea_loc"][rows]
+        return cls(oracle, {int(c): (int(r) + 1, int(trace.instr["wr"][r]))
+                            for r, c in zip(rows, cells, strict=True) if 0 <= c < 128})
+
+    def sweep(self, cell: int) -> _Sweep:
+        """Sweep a cell at the frame boundary; where the program overwrites it, after its last write instead."""
+        found = self._sweep(cell, int(self.oracle.ram[cell]), None)
+        if found.role == "nothing" and cell in self.written:
+            after, value = self.written[cell]
+            found = self._sweep(cell, value, after)
+        return found
+
+    def _sweep(self, cell: int, b: int, instruction: int | None) -> _Sweep:
+        values = np.array(sorted(b + d for d in {*FINE, *COARSE} if 0 <= b + d <= 255))
+        at = int(np.flatnonzero(values == b)[0])
+        runs = [(Do(RAM + cell, "set", int(v), 0, instruction),) for v in values]
+        for frames in HORIZONS:
+            outcomes = self.oracle.run(runs, actions=[0] * frames, screens=True)
+            screens = np.stack([o.picture() for o in outcomes])
             found = classify(values, screens, at)
-            return _Sweep(found.role, frames, found.byte, found.column, found.row, found.footprint)
-    return _nothing()
+            if found.role != "nothing":
+                return replace(found, delay=frames)
+        return _nothing()
 
 
-def _oracle(game: Any, seed: int) -> tuple[Oracle, Any]:
-    """The audit's gameplay state of a stream, and the machine in it."""
+def _probe(game: Any, seed: int) -> Probe:
+    """The audit's gameplay state of a stream."""
     from vcs.xai.oracle import Oracle
     from vcs.xai.state import actions_of
 
     stream, prefix = actions_of(seed)
     machine = AuditMachine(game)
     machine.run(np.asarray(stream[:prefix], np.int32))
-    return Oracle(machine, stream[prefix:], threads=1), machine
+    return Probe.of(Oracle(machine, stream[prefix:], threads=1))
 
 
 def discover(oracle: Oracle, limit: int = DISCOVERED) -> dict[int, str]:
@@ -230,7 +298,8 @@ def discover(oracle: Oracle, limit: int = DISCOVERED) -> dict[int, str]:
     runs = [(Do(RAM + i, "set", (int(ram[i]) + 17) % 256),) for i in range(128)]
     changed = np.array([o.changed for o in oracle.run(runs)])
     best = [int(i) for i in np.argsort(-changed, kind="stable")[:limit] if changed[i] > 0] or [0]
-    return {i: "discovered.position" if sweep(oracle, i).role == "moves" else "discovered" for i in sorted(best)}
+    probe = Probe.of(oracle)
+    return {i: "discovered.position" if probe.sweep(i).role == "moves" else "discovered" for i in sorted(best)}
 
 
 def measure(game: Any, states: int = 3, *, every_cell: bool = False,
@@ -248,9 +317,9 @@ def measure(game: Any, states: int = 3, *, every_cell: bool = False,
     total = states * len(cells)
     found: dict[int, list[_Sweep]] = {c: [] for c in cells}
     for seed in range(states):
-        oracle, _ = _oracle(image, seed)
+        probe = _probe(image, seed)
         for k, cell in enumerate(cells):
-            found[cell].append(sweep(oracle, cell))
+            found[cell].append(probe.sweep(cell))
             if progress:
                 progress(seed * len(cells) + k + 1, total)
     reports = [_pool(cell, concepts.get(cell, ""), found[cell]) for cell in cells]
@@ -313,7 +382,7 @@ def aligned(env: Any, table: LabelTable) -> Any:
         """Adds measured object positions to info."""
 
         def _add(self, info: dict[str, Any]) -> dict[str, Any]:
-            return info | {"objects": positions(self.unwrapped.ale.getRAM(), table)}
+            return info | {"objects": positions(getattr(self.unwrapped, "ale").getRAM(), table)}
 
         def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
             observation, info = self.env.reset(**kwargs)

@@ -74,7 +74,7 @@ class EffectMap:
     @property
     def reaches(self) -> NDArray[np.bool_]:
         """bool[L, 128]: whether any flip of a location changes a RAM byte in any frame."""
-        return (self.ram != self.base).any(axis=(1, 2))
+        return np.asarray((self.ram != self.base).any(axis=(1, 2)))
 
 
 class Oracle:
@@ -107,6 +107,12 @@ class Oracle:
     def rom_size(self) -> int:
         """Bytes of the cartridge image."""
         return len(self._machines[0].rom)
+
+    def machine(self) -> Machine:
+        """A machine of your own at the oracle's moment."""
+        twin = self._machines[0].clone()
+        twin.restore(self.start)
+        return twin
 
     def _check(self) -> Outcome:
         """Step a clone through the tail, re-run twice in the batch loop, and compare bit by bit."""

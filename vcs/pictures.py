@@ -54,23 +54,23 @@ def show_ram(axes: Axes, saliency: NDArray[np.float64], values: NDArray[np.uint8
 
 
 def explanation(rgb: NDArray[np.uint8], pixel: tuple[int, int], ram: NDArray[np.float64],
-                values: NDArray[np.uint8], lines: Sequence[str], title: str) -> bytes:
-    """PNG file: the frame with the pixel, the derivative over RAM, and lines of text below.
+                values: NDArray[np.uint8], left: Sequence[str], right: Sequence[str], title: str) -> bytes:
+    """PNG file: the frame with the pixel, the derivative over RAM, and lines of text below each.
 
     rgb: uint8[H, 160, 3]. pixel: row and column. ram: float64[128], the derivative. values: uint8[128], RAM's
-    content. lines: what to print, in a fixed-width face.
+    content. left, right: what to print, in a fixed-width face.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 8), layout="constrained")
+    figure = Figure(figsize=(12, 8), layout="constrained")
     figure.suptitle(title, fontsize=12)
-    panels: Any = figure.subplot_mosaic([["screen", "ram"], ["screen", "text"]], width_ratios=[1, 1.15],
-                                        height_ratios=[1, 1.25])
+    panels: Any = figure.subplot_mosaic([["screen", "ram"], ["left", "right"]], height_ratios=[1.4, 1])
     show_screen(panels["screen"], rgb, pixel, f"the frame; pixel at row {pixel[0]}, column {pixel[1]}")
     show_ram(panels["ram"], ram, values, "derivative of the pixel by each RAM byte (cells show the content)")
-    panels["text"].axis("off")
-    panels["text"].text(0, 1, "\n".join(lines), va="top", ha="left", family="monospace", fontsize=8,
-                        transform=panels["text"].transAxes)
+    for name, lines in (("left", left), ("right", right)):
+        panels[name].axis("off")
+        panels[name].text(0, 1, "\n".join(lines), va="top", ha="left", family="monospace", fontsize=8,
+                          transform=panels[name].transAxes)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
     return buffer.getvalue()

@@ -263,8 +263,8 @@ def run(rom: str | None, out: Path, frames: int, seed: int, console: Console) ->
     table.add_row("gradient, compiled", f"{1000 * adjoint:.1f} ms")
     table.add_row("gradient, readable", f"{1000 * softly:.0f} ms; the check {1000 * proved:.0f} ms")
     console.print(table)
-    console.print("[dim]A derivative promises the first order only: a flipped bit of a position moves its object "
-                  "by many pixels at once, which no derivative at one pixel foretells.[/dim]", highlight=False)
+    console.print("[dim]A derivative promises the first order only: a flipped bit of a position moves its "
+                  "object by many pixels, which no derivative at one pixel foretells.[/dim]", highlight=False)
     console.print(f"picture: {out}", highlight=False)
 
 

@@ -234,8 +234,11 @@ def advance(pc: int, length: int) -> Cell:
 
 
 def gate(z: float, alpha: float) -> float:
-    """1 / (1 + exp(-alpha z)), without overflow."""
-    return 0.5 * (1.0 + math.tanh(0.5 * alpha * z))
+    """1 / (1 + exp(-alpha z)), without overflow, and exact in its small tail: 1 - g is gate(-z)."""
+    u = alpha * z
+    if u >= 0:
+        return 1.0 / (1.0 + math.exp(-u))
+    return math.exp(u) / (1.0 + math.exp(u))
 
 
 def branch(pc: int, flag: int, displacement: int, sense: int, alpha: float) -> Cell:

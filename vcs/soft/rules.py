@@ -115,8 +115,8 @@ def _weighted(argnum: int, ans: Any, args: Any, kwargs: Any) -> Callable[[Any], 
 
 def _gate_slope(flag: int, displacement: int, sense: int, alpha: float) -> float:
     """d PC / d flag of a branch: 2 s alpha g (1 - g) delta."""
-    g = ops.gate(sense * (2 * flag - 1), alpha)
-    return 2 * sense * alpha * g * (1 - g) * ops.signed(displacement)
+    z = sense * (2 * flag - 1)
+    return 2 * sense * alpha * ops.gate(z, alpha) * ops.gate(-z, alpha) * ops.signed(displacement)
 
 
 def _branch_flag(

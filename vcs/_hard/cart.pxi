@@ -88,7 +88,7 @@ cdef extern from *:
     0xA9,0x01, 0x85,0x0A,             /*        LDA #1  STA CTRLPF (mirrored)                */
     0xA9,0x04, 0x85,0x15,             /*        LDA #4  STA AUDC0                            */
     0xA9,0x07, 0x85,0x19,             /*        LDA #7  STA AUDV0                            */
-    0x85,0x02, 0xA2,0x15,             /*        STA WSYNC  LDX #21 (frames, a pixel each)    */
+    0x85,0x02, 0x85,0x02, 0xA2,0x15,  /*        STA WSYNC, two  LDX #21 (frames, a pixel each) */
     0x38, 0x26,0x81, 0x66,0x82, 0x26,0x83, /* frame: SEC  ROL $81  ROR $82  ROL $83          */
     0xA5,0x81, 0x85,0x0D,             /*        LDA $81  STA PF0                             */
     0xA5,0x82, 0x85,0x0E,             /*        LDA $82  STA PF1                             */

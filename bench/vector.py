@@ -1,9 +1,8 @@
 """Frames per second of 64 preprocessed environments, beside ale-py's own vector environment.
 
-The same configuration on both sides: 84 x 84 gray, stack of 4, frame skip 4 with max-pool, autoreset, random actions
-chosen beforehand. The unit is emulated frames per second (steps x environments x 4). ``1 thread`` and
-``2 threads`` (as many as this process may use, if fewer) show the scaling; the last rows give our rate with all
-threads over our rate with one.
+The same configuration on both sides: 84 x 84 gray, stack of 4, frame skip 4 with max-pool, autoreset, random
+actions chosen beforehand. The unit is emulated frames per second (steps x environments x 4). One thread and
+two (if this process may use two processors) show the scaling, which the last row gives.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Discrete
 
 from bench.harness import Row, interleave, summaries
 
@@ -45,8 +45,9 @@ def run(games: list[str], seconds: float, repeats: int) -> Iterator[Row]:
             envs = [
                 make(game, num_envs=ENVIRONMENTS, num_threads=threads) for make in (AtariVectorEnv, Reference)
             ]
-            n = envs[0].single_action_space.n
-            actions = np.random.RandomState(0).randint(n, size=(steps, ENVIRONMENTS))
+            space = envs[0].single_action_space
+            assert isinstance(space, Discrete)
+            actions = np.random.RandomState(0).randint(int(space.n), size=(steps, ENVIRONMENTS))
             for env in envs:
                 env.reset(seed=0)
             ours, theirs = (_stretch(env, actions) for env in envs)

@@ -108,7 +108,7 @@ def run(case: Case) -> Outcome:
             for k, (step, hard) in enumerate(steps):
                 wrong = _unequal(step, hard)
                 if wrong:
-                    detail = {
+                    detail: dict[str, Any] = {
                         "values": {n: list(v) for n, v in wrong.items()},
                         "after": locate.instruction(trace, k),
                     }

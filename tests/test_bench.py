@@ -1,0 +1,60 @@
+"""The benches run, write the rows they promise, and give the report its data. Nothing here asserts a speed."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from bench import harness
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FIELDS = {"case", "unit", "ours", "peer", "theirs", "ratio"}
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.parametrize("name", ["rollout", "vector", "snapshot", "gradient", "soft"])
+def test_rows(name: str, tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("ale_py")
+    path = tmp_path / f"{name}.json"
+    done = command(name, "--games", "pong", "--seconds", "0.001", "--repeats", "1", "--json", str(path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    data = json.loads(path.read_text())
+    assert data["rows"]
+    for row in data["rows"]:
+        assert set(row) >= FIELDS
+        assert row["ours"] > 0
+        assert (row["theirs"] is None) == (row["ratio"] is None)
+    page = tmp_path / "RESULTS.md"
+    done = command("report", str(path), "--into", str(page))
+    if any(row["ratio"] is not None for row in data["rows"]):
+        assert done.returncode == 0, done.stderr
+        assert f"## {name}" in page.read_text()
+        assert page.with_name("results.png").read_bytes()[:4] == b"\x89PNG"
+    else:
+        assert done.returncode == 2 and not page.exists()
+
+
+def test_ratio_is_the_median_of_the_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = iter([10.0, 5.0, 30.0, 10.0, 8.0, 8.0])
+    monkeypatch.setattr(harness, "rate", lambda work: next(rates))
+    row = harness.interleave("case", "x/s", lambda: 1.0, "peer", lambda: 1.0, 3)
+    assert (row.ours, row.theirs, row.ratio) == (10.0, 8.0, 2.0)
+    assert row.samples == [[10.0, 5.0], [30.0, 10.0], [8.0, 8.0]]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("rollout", "--games", "ping"), ("report", "/nowhere.json"), ("rollout", "--seconds", "0")]
+)
+def test_bad_input(arguments: tuple[str, ...]) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

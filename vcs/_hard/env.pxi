@@ -260,35 +260,57 @@ cdef inline void env_played_frame(VCS* m, int action_a, int action_b, double str
     env_count(m)
 
 
-cdef int env_act(VCS* m, int action, float strength) noexcept nogil:
-    """One agent step (environment.md 6.1, 6.2): frame_skip frames, and the sum of their rewards."""
-    cdef int i, n = m.frame_skip if m.frame_skip > 1 else 1
+cdef int env_act_frames(VCS* m, int action, float strength, int n, int seen) noexcept nogil:
+    """The frames of one agent step and the sum of their rewards; the first `seen` may stay undrawn."""
+    cdef int i
     cdef uint32_t total = 0
-    cdef int32_t reward
-    if not m.ale:
-        if env_over(m):
-            return m.s.reward                  # D8: the last reward again
-        for i in range(n):
-            if not env_over(m):
-                env_played_frame(m, action, 0, 1.0)
-                total += <uint32_t>m.s.reward
-        return <int32_t>total
     for i in range(n):
-        if mt_next(&m.s.sticky) / 4294967296.0 >= m.sticky_p:
-            m.s.held_a = action
-            m.s.held_strength = strength
-        if mt_next(&m.s.sticky) / 4294967296.0 >= m.sticky_p:
-            m.s.held_b = 0
-        if not (env_over(m) or env_truncated(m)):
-            env_played_frame(m, m.s.held_a, m.s.held_b, m.s.held_strength)
+        m.draw = i >= seen
+        if m.ale:
+            if mt_next(&m.s.sticky) / 4294967296.0 >= m.sticky_p:
+                m.s.held_a = action
+                m.s.held_strength = strength
+            if mt_next(&m.s.sticky) / 4294967296.0 >= m.sticky_p:
+                m.s.held_b = 0
+            if not (env_over(m) or env_truncated(m)):
+                env_played_frame(m, m.s.held_a, m.s.held_b, m.s.held_strength)
+                total += <uint32_t>m.s.reward
+        elif not env_over(m):
+            env_played_frame(m, action, 0, 1.0)
             total += <uint32_t>m.s.reward
-    reward = <int32_t>total
+    m.draw = 1
+    return <int32_t>total
+
+
+cdef int env_act(VCS* m, int action, float strength) noexcept nogil:
+    """One agent step (environment.md 6.1, 6.2): frame_skip frames, and the sum of their rewards.
+
+    Of a long step only the last two pictures can be seen: the others are not drawn, unless something shows
+    that they matter; then the step is taken again with all of them (machine.pyx, skip_begin)."""
+    cdef int n = m.frame_skip if m.frame_skip > 1 else 1
+    cdef int32_t reward, before
+    if not m.ale and env_over(m):
+        return m.s.reward                      # D8: the last reward again
+    if n > 2 and skip_begin(m):
+        before = m.s.episode_frame
+        reward = env_act_frames(m, action, strength, n, n - 2)
+        if not skip_end(m, m.s.episode_frame - before == n):
+            reward = env_act_frames(m, action, strength, n, 0)
+    else:
+        reward = env_act_frames(m, action, strength, n, 0)
+    if not m.ale:
+        return reward
     if reward > m.reward_max:
         reward = m.reward_max
     return m.reward_min if reward < m.reward_min else reward
 
 
 # ---------------------------------------------------------------------------------------- the game's program
+
+cdef int prog_valid(const int32_t* p, int32_t n) noexcept nogil:
+    """True if this can be a program: its header is there and says so. Its code is checked as it runs."""
+    return n >= PROG_HEADER and p[0] == PROG_MAGIC and p[1] == n
+
 
 cdef int32_t bcd_byte(uint32_t b) noexcept nogil:
     return <int32_t>(10 * (b >> 4) + (b & 15))
@@ -297,7 +319,7 @@ cdef int32_t bcd_byte(uint32_t b) noexcept nogil:
 cdef void prog_run(VCS* m, int entry) noexcept nogil:
     """Run the program from one of its entry points (P_INIT .. P_START). Without a program nothing happens.
 
-    A damaged program can do no harm: variables and RAM are indexed within bounds, the stack pointer wraps, jumps
+    A damaged program (behind a valid header) can do no harm: variables and RAM are indexed within bounds, the stack pointer wraps, jumps
     outside the array and too many instructions end it with FAULT_PROGRAM. Arithmetic wraps at 32 bits.
     """
     cdef const int32_t* p = m.prog
@@ -309,9 +331,6 @@ cdef void prog_run(VCS* m, int entry) noexcept nogil:
     cdef int32_t budget = PROG_BUDGET
     cdef int32_t frames = 0
     if p == NULL or m.fault == FAULT_PROGRAM:
-        return
-    if n < PROG_HEADER or p[0] != PROG_MAGIC or p[1] != n:
-        m.fault = FAULT_PROGRAM
         return
     pc = p[entry]
     while True:

@@ -53,3 +53,18 @@ def picture_gray(Core core not None, const uint8_t[::1] lut not None):
         for i in range(core.m.h * W):
             o[i] = lut[px[i]]
     return out
+
+
+def run_program(Core core not None, int entry):
+    """Run the game's program once on the RAM as it is, without a frame; returns (reward, over, lives). For tests.
+
+    entry: `vcs.games.H_INIT` .. `H_START`. Raises VcsError if the program is damaged or does not end."""
+    if not P_INIT <= entry <= P_START:
+        raise VcsError(f"entry {entry} does not exist; use vcs.games.H_INIT to H_START")
+    core.m.fault = 0
+    with nogil:
+        prog_run(core.m, entry)
+    core._check()
+    if core.m.fault == FAULT_PROGRAM:
+        raise VcsError("the game's program is damaged or ran too long; check the game table")
+    return core.m.s.reward, core.m.s.over, core.m.s.lives

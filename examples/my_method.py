@@ -5,6 +5,7 @@
 A method gets the gameplay state, the output to explain and the candidate causes, and returns one number per
 cause. Here: halve the byte of a RAM cause and see how far the output moves on the real machine.
 """
+
 from vcs import xai
 
 

@@ -1,4 +1,5 @@
 """Oracle, state, audit, labels and report on real cartridges (ours, and ale-py's where it is installed)."""
+
 from __future__ import annotations
 
 import functools
@@ -33,7 +34,7 @@ from vcs.xai.state import State
 
 FindRom = Callable[[str], Rom]
 EXPECTED = load_json("audit_expected.json")["games"]
-SOME = ("pong", "beam_rider", "ms_pacman", "qbert")      # own settings, generic, no comb, another first line
+SOME = ("pong", "beam_rider", "ms_pacman", "qbert")  # own settings, generic, no comb, another first line
 
 
 @pytest.fixture(scope="module")
@@ -82,13 +83,32 @@ def test_do_inside_a_frame(oracle: Oracle) -> None:
     assert np.array_equal(same.picture(), oracle.baseline.picture())
     pc = int(row["pc"])
     assert oracle.do(do("PC", pc, at=2, instruction=400)).changed == 0
-    other = oracle.run([(do("A", flip=b, at=5, instruction=k),) for b in (1, 4, 7) for k in range(0, 4000, 37)])
+    other = oracle.run(
+        [(do("A", flip=b, at=5, instruction=k),) for b in (1, 4, 7) for k in range(0, 4000, 37)]
+    )
     assert any(o.changed for o in other)
 
 
 def test_every_kind_of_place_can_be_written(oracle: Oracle) -> None:
-    for name in ("A", "X", "Y", "SP", "N", "V", "D", "I", "Z", "C", "PC", "COLUP0", "pos P0", "GRP0OLD", "SWACNT",
-                 "TIMER", "ROM[0x10]"):
+    for name in (
+        "A",
+        "X",
+        "Y",
+        "SP",
+        "N",
+        "V",
+        "D",
+        "I",
+        "Z",
+        "C",
+        "PC",
+        "COLUP0",
+        "pos P0",
+        "GRP0OLD",
+        "SWACNT",
+        "TIMER",
+        "ROM[0x10]",
+    ):
         oracle.do(do(name, flip=0))
     for name in ("SWCHA", "INTIM", "CXM0P"):
         with pytest.raises(VcsError, match="cannot be written by an intervention"):
@@ -141,12 +161,19 @@ def test_shared_frames_change_nothing(oracle: Oracle) -> None:
     """Runs that fall back onto the unedited run take its frames; the result must be the same to the bit."""
     rng = np.random.default_rng(0)
     places = [*range(128), *range(128, 132), 138, *range(192, 256), *range(259, 264), layout.TIMER]
-    runs = [tuple(Do(int(rng.choice(places)), "flip", int(rng.integers(8)), int(rng.integers(4)))
-                  for _ in range(rng.integers(0, 3))) for _ in range(200)]
+    runs = [
+        tuple(
+            Do(int(rng.choice(places)), "flip", int(rng.integers(8)), int(rng.integers(4)))
+            for _ in range(rng.integers(0, 3))
+        )
+        for _ in range(200)
+    ]
     machine = vcs.Machine("glass", protocol="xitari")
     edits, first, actions = oracle._encode(runs, oracle.actions)
-    whole = [replay_batch(machine, oracle.start, edits, first, actions, oracle._screens, True, True, reference)
-             for reference in (None, np.asarray(oracle.actions, np.int32))]
+    whole = [
+        replay_batch(machine, oracle.start, edits, first, actions, oracle._screens, True, True, reference)
+        for reference in (None, np.asarray(oracle.actions, np.int32))
+    ]
     for a, b in zip(*whole, strict=True):
         assert np.array_equal(a, b)
 
@@ -159,7 +186,7 @@ def test_batches_do_not_depend_on_threads(oracle: Oracle) -> None:
         assert np.array_equal(a.ram, b.ram) and a.changed == b.changed
 
 
-# ------------------------------------------------------------------------------------------ the published study
+# ---------------------------------------------------------------------------------------- the published study
 
 
 @pytest.mark.parametrize("game", sorted(EXPECTED))
@@ -180,10 +207,14 @@ def test_state_and_saliency_are_the_published_ones(game: str, rom: FindRom) -> N
     assert len(state.causes) == wanted["n_causes"]
     content, position = (score(state, "saliency", k, curves=False) for k in ("content", "position"))
     pair = (content, position)
-    found = {"content_ram_index": state.content.cell, "F": np.mean([s.faithfulness for s in pair]),
-             "F_content": content.faithfulness, "F_position": position.faithfulness,
-             "S": metrics.mean_or_none([s.sufficiency for s in pair]),
-             "M": metrics.mean_or_none([s.minimality.value for s in pair])}
+    found = {
+        "content_ram_index": state.content.cell,
+        "F": np.mean([s.faithfulness for s in pair]),
+        "F_content": content.faithfulness,
+        "F_position": position.faithfulness,
+        "S": metrics.mean_or_none([s.sufficiency for s in pair]),
+        "M": metrics.mean_or_none([s.minimality.value for s in pair]),
+    }
     for key, value in wanted["xitari"].items():
         assert found[key] == (value if value is None else pytest.approx(value, abs=5.1e-5)), key
 
@@ -196,7 +227,10 @@ def test_pong_in_full(rom: FindRom) -> None:
     assert s.pearson == pytest.approx(0.46421209661041496, abs=1e-14)
     assert s.spearman == pytest.approx(0.7342477813388187, abs=1e-14)
     assert (s.precision, s.deletion_auc, s.insertion_auc) == (
-        pytest.approx(2 / 3), pytest.approx(0.07539682539682538), pytest.approx(0.3611111111111111))
+        pytest.approx(2 / 3),
+        pytest.approx(0.07539682539682538),
+        pytest.approx(0.3611111111111111),
+    )
     assert (s.sufficiency, s.minimality) == (pytest.approx(7 / 9), metrics.Minimality(1.0, 3, 2))
     assert score(state, "saliency", "position").pearson == pytest.approx(0.277822254297243, abs=1e-14)
     sampler = state.position.sampler
@@ -204,10 +238,16 @@ def test_pong_in_full(rom: FindRom) -> None:
     assert (len(sampler.footprint), sampler.changed) == (40, 240)
 
 
-@pytest.mark.parametrize(("game", "vector"), [
-    ("breakout", (72, 165, 190, 103, 64, 128)), ("space_invaders", (24, 82, 192, 35, 44, 88)),
-    ("seaquest", (70, 76, 52, 77, 46, 92)), ("ms_pacman", (8, 88, 84, 77, 60, 120)),
-    ("qbert", (67, 0, 19, 1, 37, 73))])
+@pytest.mark.parametrize(
+    ("game", "vector"),
+    [
+        ("breakout", (72, 165, 190, 103, 64, 128)),
+        ("space_invaders", (24, 82, 192, 35, 44, 88)),
+        ("seaquest", (70, 76, 52, 77, 46, 92)),
+        ("ms_pacman", (8, 88, 84, 77, 60, 120)),
+        ("qbert", (67, 0, 19, 1, 37, 73)),
+    ],
+)
 def test_sampler_vectors(game: str, vector: tuple[int, ...], rom: FindRom) -> None:
     s = State(rom(game)).position.sampler
     assert (s.cell, s.base, s.row + 1, s.col + 1, len(s.footprint), s.changed) == vector
@@ -248,7 +288,7 @@ def test_every_method_runs_on_our_cartridge(glass: State) -> None:
             assert s.attribution.shape == (len(glass.causes),) and -1 <= s.pearson <= 1
 
 
-PLUGIN = '''
+PLUGIN = """
 from vcs import xai
 
 @xai.register("raises")
@@ -266,7 +306,7 @@ def short(state, output, causes):
 @xai.register("fine")
 def fine(state, output, causes):
     return [float(c.cell) for c in causes]
-'''
+"""
 
 
 @pytest.fixture
@@ -278,8 +318,9 @@ def plugin(tmp_path: Path) -> Any:
         methods._METHODS.pop(name, None)
 
 
-def test_audit_survives_bad_methods_and_continues(tmp_path: Path, plugin: str,
-                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_survives_bad_methods_and_continues(
+    tmp_path: Path, plugin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     names = ["raises", "nan", "short", "fine", "saliency"]
     first = audit.run_audit(["glass"], names, out, plugins=[plugin])
@@ -323,12 +364,22 @@ def test_record_schema(tmp_path: Path) -> None:
         extra = record["extra"]
         assert set(extra["oracle_abs_delta_per_cause"]) == set(extra["cause_names"])
         assert set(extra["saliency_attr_per_cause"]) == set(extra["cause_names"])
-        assert {"F", "S", "M", "S_note", "M_note", "M_true_minimal_size", "M_named_size", "definition"} == set(
-            extra["triad"])
+        assert {
+            "F",
+            "S",
+            "M",
+            "S_note",
+            "M_note",
+            "M_true_minimal_size",
+            "M_named_size",
+            "definition",
+        } == set(extra["triad"])
         assert ("testbed" in extra and "sampler_on" in extra) == (kind == "position")
         assert arrays["scalars"].shape == (6,) and arrays["scalars"][0] == record["value"]
         assert len(arrays["deletion_curve"]) == record["n"] + 1
-        assert extra["provenance"]["stream_sha256"] == load_json("audit_actions.json")["sha256_of_comma_joined"]
+        assert (
+            extra["provenance"]["stream_sha256"] == load_json("audit_actions.json")["sha256_of_comma_joined"]
+        )
     for text in ("{", "[]", "{}"):
         (tmp_path / "bad_glass_content.json").write_text(text)
         with pytest.raises(VcsError, match="delete it and run the audit again"):
@@ -354,10 +405,16 @@ def test_names_are_checked() -> None:
 def test_dask_cluster_gives_the_same_records(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     audit.run_audit(["glass"], ["saliency", "occlusion"], tmp_path / "here")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False,
-                                  dashboard_address=None) as cluster:
-        done = audit.run_audit(["glass"], ["saliency", "occlusion"], tmp_path / "there", backend="dask",
-                               scheduler=cluster.scheduler_address)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        done = audit.run_audit(
+            ["glass"],
+            ["saliency", "occlusion"],
+            tmp_path / "there",
+            backend="dask",
+            scheduler=cluster.scheduler_address,
+        )
     assert done.written == 4 and not done.failures
     for path, record in records.every(tmp_path / "here"):
         other = records.load(tmp_path / "there" / path.name)[0]
@@ -366,7 +423,7 @@ def test_dask_cluster_gives_the_same_records(tmp_path: Path) -> None:
         assert record == other
 
 
-# ------------------------------------------------------------------------------------------- labels, command line
+# --------------------------------------------------------------------------------------- labels, command line
 
 
 def test_labels_of_our_cartridge() -> None:
@@ -385,12 +442,16 @@ def test_labels_of_pong_follow_the_picture(rom: FindRom) -> None:
 
 def test_commands(tmp_path: Path) -> None:
     run = CliRunner().invoke
-    result = run(app, ["audit", "--games", "glass", "--methods", "saliency,random", "--out", str(tmp_path / "a")])
+    result = run(
+        app, ["audit", "--games", "glass", "--methods", "saliency,random", "--out", str(tmp_path / "a")]
+    )
     assert result.exit_code == 0, result.output
     board = json.loads((tmp_path / "a" / "leaderboard.json").read_text())
     assert {r["method"] for r in board["rows"]} == {"saliency", "random"}
     assert json.loads((tmp_path / "a" / "summary.json").read_text())["failures"] == []
-    assert (tmp_path / "a" / "leaderboard.csv").is_file() and (tmp_path / "a" / "leaderboard.parquet").is_file()
+    assert (tmp_path / "a" / "leaderboard.csv").is_file() and (
+        tmp_path / "a" / "leaderboard.parquet"
+    ).is_file()
     result = run(app, ["labels", "glass", "--states", "1", "--json", str(tmp_path / "l.json")])
     assert result.exit_code == 0 and json.loads((tmp_path / "l.json").read_text())["game"] == "glass"
 
@@ -451,12 +512,25 @@ def test_site_in_a_browser(site: Path) -> None:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(site)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=str(site))
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         page = "pages/saliency/glass.html"
-        subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-                        f"http://127.0.0.1:{server.server_port}/{page}"], check=True, capture_output=True, timeout=120)
+        subprocess.run(
+            [
+                "chromium",
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--dump-dom",
+                f"http://127.0.0.1:{server.server_port}/{page}",
+            ],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
     finally:
         server.shutdown()
     wanted = {f"/img/glass/{p.name}" for p in (site / "img" / "glass").iterdir() if "occlusion" not in p.name}

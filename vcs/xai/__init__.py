@@ -16,10 +16,25 @@ import importlib
 from typing import Any
 
 _HOME = {
-    "Act": "causes", "Cause": "causes", "Do": "causes", "Content": "outputs", "Outcome": "outputs",
-    "Output": "outputs", "Pixel": "outputs", "Position": "outputs", "Region": "outputs", "Reward": "outputs",
-    "Oracle": "oracle", "do": "oracle", "State": "state", "Attribution": "methods", "Method": "methods",
-    "register": "methods", "Score": "scoring", "score": "scoring", "run_audit": "audit",
+    "Act": "causes",
+    "Cause": "causes",
+    "Do": "causes",
+    "Content": "outputs",
+    "Outcome": "outputs",
+    "Output": "outputs",
+    "Pixel": "outputs",
+    "Position": "outputs",
+    "Region": "outputs",
+    "Reward": "outputs",
+    "Oracle": "oracle",
+    "do": "oracle",
+    "State": "state",
+    "Attribution": "methods",
+    "Method": "methods",
+    "register": "methods",
+    "Score": "scoring",
+    "score": "scoring",
+    "run_audit": "audit",
 }
 __all__ = sorted(_HOME)
 

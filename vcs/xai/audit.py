@@ -30,8 +30,15 @@ from vcs.xai.state import State, actions_of, labelled_games, scored_games
 
 KINDS = ("content", "position")
 # Plausibility is a fixed number per tradition in the study, not a measurement (8.4).
-PLAUSIBILITY = {"gradient": 0.90, "probing": 0.85, "correlational": 0.80, "dimension reduction": 0.75,
-                "intervention": 0.55, "causal": 0.50, "descriptive": 0.30}
+PLAUSIBILITY = {
+    "gradient": 0.90,
+    "probing": 0.85,
+    "correlational": 0.80,
+    "dimension reduction": 0.75,
+    "intervention": 0.55,
+    "causal": 0.50,
+    "descriptive": 0.30,
+}
 
 
 @dataclass(frozen=True)
@@ -72,14 +79,17 @@ def load_plugin(path: str) -> None:
 
 
 def resolve_games(text: str) -> list[str]:
-    """Game names of a list: ``42`` (the scored ones), ``labelled`` (54), ``64`` (the study's), ``all`` (104), or names.
+    """Game names of a list: ``42`` (scored), ``labelled`` (54), ``64`` (the study's), ``all`` (104) or names.
 
     Raises VcsError for a name nobody knows.
     """
     known = {row["name"]: row for row in load_csv("roms.csv")}
-    lists = {"42": scored_games(), "labelled": labelled_games(),
-             "64": sorted(n for n, r in load_json("properties.json")["roms"].items() if r["xitari_settings"]),
-             "all": sorted(n for n, r in known.items() if r["ale_py_supported"] == "1")}
+    lists = {
+        "42": scored_games(),
+        "labelled": labelled_games(),
+        "64": sorted(n for n, r in load_json("properties.json")["roms"].items() if r["xitari_settings"]),
+        "all": sorted(n for n, r in known.items() if r["ale_py_supported"] == "1"),
+    }
     if text in lists:
         return lists[text]
     wanted = [t.strip() for t in text.split(",") if t.strip()]
@@ -120,8 +130,9 @@ def run_task(task: Task) -> Done:
             done.failures.append((name, kind, str(why)))
         except Exception as why:
             place = traceback.extract_tb(why.__traceback__)[-1]
-            done.failures.append((name, kind, f"{type(why).__name__}: {why} ({Path(place.filename).name}:"
-                                              f"{place.lineno})"))
+            done.failures.append(
+                (name, kind, f"{type(why).__name__}: {why} ({Path(place.filename).name}:{place.lineno})")
+            )
     done.seconds = time.monotonic() - start
     return done
 
@@ -131,8 +142,14 @@ def _folder(out: Path, seed: int) -> Path:
     return out if seed == 0 else out / f"state_{seed:03d}"
 
 
-def plan(games: Sequence[str], names: Sequence[str], out: Path, states: int = 1, plugins: Sequence[str] = (),
-         curves: bool = True) -> tuple[list[Task], int]:
+def plan(
+    games: Sequence[str],
+    names: Sequence[str],
+    out: Path,
+    states: int = 1,
+    plugins: Sequence[str] = (),
+    curves: bool = True,
+) -> tuple[list[Task], int]:
     """The tasks whose records are not there yet, and the number of records that are."""
     tasks, there = [], 0
     for seed in range(states):
@@ -159,13 +176,19 @@ def _dask(scheduler: str | None) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise VcsError("the dask backend needs the distributed package: pip install 'glassvcs[dist]'") from None
+        raise VcsError(
+            "the dask backend needs the distributed package: pip install 'glassvcs[dist]'"
+        ) from None
+    connect: Any = distributed.Client
+    as_completed: Any = distributed.as_completed
     try:
-        client = distributed.Client(scheduler) if scheduler else distributed.Client(processes=True)
+        client = connect(scheduler) if scheduler else connect(processes=True)
     except (OSError, ValueError) as why:
-        raise VcsError(f"no dask scheduler answers at {scheduler} ({why}); start one with `dask scheduler`") from None
+        raise VcsError(
+            f"no dask scheduler answers at {scheduler} ({why}); start one with `dask scheduler`"
+        ) from None
     try:
-        yield client
+        yield client, as_completed
     finally:
         client.close()
 
@@ -173,10 +196,8 @@ def _dask(scheduler: str | None) -> Iterator[Any]:
 def _results(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> Iterator[Done]:
     """Results in the order in which they finish."""
     if backend == "dask":
-        import distributed
-
-        with _dask(scheduler) as client:
-            for _, result in distributed.as_completed(client.map(run_task, tasks, pure=False), with_results=True):
+        with _dask(scheduler) as (client, as_completed):
+            for _, result in as_completed(client.map(run_task, tasks, pure=False), with_results=True):
                 yield result
     elif jobs == 1 or len(tasks) == 1:
         yield from map(run_task, tasks)
@@ -185,13 +206,14 @@ def _results(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) 
             from joblib import Parallel, delayed
         except ImportError:
             raise VcsError("several jobs need joblib: pip install 'glassvcs[xai]', or use --jobs 1") from None
-        yield from Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1)(
-            delayed(run_task)(t) for t in tasks)
+        yield from Parallel(
+            n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1
+        )(delayed(run_task)(t) for t in tasks)
 
 
 @dataclass
 class Summary:
-    """What a run did. written, there: records made now and found. failures: (game, method, output, reason)."""
+    """What a run did: records made now and found before; failures as (game, method, output, reason)."""
 
     written: int = 0
     there: int = 0
@@ -200,9 +222,19 @@ class Summary:
     seconds: float = 0.0
 
 
-def run_audit(games: Sequence[str], names: Sequence[str], out: Path | str, *, jobs: int = 1, states: int = 1,
-              backend: str = "loky", scheduler: str | None = None, plugins: Sequence[str] = (),
-              curves: bool = True, progress: Callable[[int, int, Done], None] | None = None) -> Summary:
+def run_audit(
+    games: Sequence[str],
+    names: Sequence[str],
+    out: Path | str,
+    *,
+    jobs: int = 1,
+    states: int = 1,
+    backend: str = "loky",
+    scheduler: str | None = None,
+    plugins: Sequence[str] = (),
+    curves: bool = True,
+    progress: Callable[[int, int, Done], None] | None = None,
+) -> Summary:
     """Score ``names`` on ``games`` and write one record per (method, game, output) into ``out``.
 
     states: action streams 0..states-1; the records of stream s > 0 go to ``out/state_00s``. jobs: processes
@@ -240,6 +272,7 @@ def run_audit(games: Sequence[str], names: Sequence[str], out: Path | str, *, jo
 
 
 # ---------------------------------------------------------------------------------------- leaderboard
+
 
 @dataclass(frozen=True)
 class Row:
@@ -283,10 +316,12 @@ def aggregate(found: Sequence[dict[str, Any]]) -> list[Row]:
     for name, group in groups.items():
         try:
             method = methods.get(name)
-        except VcsError:            # a plugin's method, in a folder read without the plugin
+        except VcsError:  # a plugin's method, in a folder read without the plugin
             method = methods.Method(name, lambda s, o, c: [], title=name)
         faith = [metrics.clip01(r["value"]) for r in group]
-        regime = {k: [metrics.clip01(r["value"]) for r in group if r["extra"]["output_kind"] == k] for k in KINDS}
+        regime = {
+            k: [metrics.clip01(r["value"]) for r in group if r["extra"]["output_kind"] == k] for k in KINDS
+        }
         triads = [r["extra"]["triad"] for r in group]
         s_values = [metrics.clip01(t["S"]) for t in triads if t["S"] is not None]
         m_values = [metrics.clip01(t["M"]) for t in triads if t["M"] is not None]
@@ -297,16 +332,34 @@ def aggregate(found: Sequence[dict[str, Any]]) -> list[Row]:
         low, high = metrics.bootstrap([float(np.mean(v)) for v in by_game.values()])
         means = [float(np.mean(v)) for v in (faith, s_values, m_values) if v]
         published = method.published or (None, None, None)
-        rows.append(Row(
-            name, method.title, method.tradition, method.rules, len(by_game), len(group), float(np.mean(faith)),
-            metrics.half_width(faith), low, high, metrics.mean_or_none(regime["content"]),
-            metrics.mean_or_none(regime["position"]), float(np.mean([r["value"] for r in group])),
-            metrics.mean_or_none(s_values), len(s_values), metrics.mean_or_none(m_values), len(m_values),
-            float(np.mean([s["spearman_corr"] for s in scores])),
-            float(np.mean([s["precision_at_k"] for s in scores])),
-            metrics.mean_or_none([s["deletion_auc"] for s in scores]),
-            metrics.mean_or_none([s["insertion_auc"] for s in scores]),
-            float(np.prod(means) ** (1 / len(means))), PLAUSIBILITY.get(method.tradition), *published))
+        rows.append(
+            Row(
+                name,
+                method.title,
+                method.tradition,
+                method.rules,
+                len(by_game),
+                len(group),
+                float(np.mean(faith)),
+                metrics.half_width(faith),
+                low,
+                high,
+                metrics.mean_or_none(regime["content"]),
+                metrics.mean_or_none(regime["position"]),
+                float(np.mean([r["value"] for r in group])),
+                metrics.mean_or_none(s_values),
+                len(s_values),
+                metrics.mean_or_none(m_values),
+                len(m_values),
+                float(np.mean([s["spearman_corr"] for s in scores])),
+                float(np.mean([s["precision_at_k"] for s in scores])),
+                metrics.mean_or_none([s["deletion_auc"] for s in scores]),
+                metrics.mean_or_none([s["insertion_auc"] for s in scores]),
+                float(np.prod(means) ** (1 / len(means))),
+                PLAUSIBILITY.get(method.tradition),
+                *published,
+            )
+        )
     return sorted(rows, key=lambda r: (-r.F, r.method))
 
 
@@ -319,12 +372,20 @@ def per_game(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for (name, game), kinds in sorted(groups.items()):
         triads = [r["extra"]["triad"] for r in kinds.values()]
         faith = {k: metrics.clip01(r["value"]) for k, r in kinds.items()}
-        table.append({"method": name, "game": game, "F": float(np.mean(list(faith.values()))),
-                      "F_content": faith.get("content"), "F_position": faith.get("position"),
-                      "S": metrics.mean_or_none([t["S"] for t in triads]),
-                      "M": metrics.mean_or_none([t["M"] for t in triads]),
-                      "content_ram_index": kinds["content"]["extra"]["content_ram_index"] if "content" in kinds
-                      else None})
+        table.append(
+            {
+                "method": name,
+                "game": game,
+                "F": float(np.mean(list(faith.values()))),
+                "F_content": faith.get("content"),
+                "F_position": faith.get("position"),
+                "S": metrics.mean_or_none([t["S"] for t in triads]),
+                "M": metrics.mean_or_none([t["M"] for t in triads]),
+                "content_ram_index": kinds["content"]["extra"]["content_ram_index"]
+                if "content" in kinds
+                else None,
+            }
+        )
     return table
 
 
@@ -335,68 +396,142 @@ def expected_differences(found: Sequence[dict[str, Any]], tolerance: float = 5e-
     """
     expected = load_json("audit_expected.json")["games"]
     lines = []
-    for entry in per_game([r for r in found if r["extra"]["method_key"] == "saliency" and r["game"] in expected]):
+    for entry in per_game(
+        [r for r in found if r["extra"]["method_key"] == "saliency" and r["game"] in expected]
+    ):
         wanted = expected[entry["game"]]["xitari"]
         for key, value in wanted.items():
             have = entry[key]
-            if (have is None) != (value is None) or (value is not None and abs(have - value) > tolerance + 1e-9):
+            if (have is None) != (value is None) or (
+                value is not None and abs(have - value) > tolerance + 1e-9
+            ):
                 lines.append(f"{entry['game']} {key}: {have} instead of {value}")
     return lines
 
 
 def published_aggregate() -> dict[str, float]:
-    """The saliency row recomputed from the study's per-game table (8.2), to set beside the one of the records."""
+    """The saliency row recomputed from the study's per-game table (8.2), to set beside the records' one."""
     table = load_json("audit_expected.json")["games"].values()
     return {k: float(np.mean([g["published"][k] for g in table])) for k in ("F", "F_content", "F_position")}
 
 
+def headline(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Saliency on hand-made handles against the end-to-end gradient, paired over games, with intervals.
+
+    One entry per rule set and output kind: means of clipped F and the bootstrap interval of the difference.
+    """
+    faith: dict[tuple[str, str], dict[str, float]] = {}
+    for r in found:
+        key = (r["extra"]["method_key"], r["extra"]["output_kind"])
+        faith.setdefault(key, {})[r["game"]] = metrics.clip01(r["value"])
+    result = []
+    for rules in ("value", "bit"):
+        for kind in KINDS:
+            ours, theirs = faith.get((f"saliency_e2e_{rules}", kind), {}), faith.get(("saliency", kind), {})
+            games = sorted(set(ours) & set(theirs))
+            if games:
+                difference = [ours[g] - theirs[g] for g in games]
+                low, high = metrics.bootstrap(difference)
+                result.append(
+                    {
+                        "rules": rules,
+                        "output": kind,
+                        "games": len(games),
+                        "F_hand_made": float(np.mean([theirs[g] for g in games])),
+                        "F_end_to_end": float(np.mean([ours[g] for g in games])),
+                        "difference": float(np.mean(difference)),
+                        "low": low,
+                        "high": high,
+                    }
+                )
+    return result
+
+
+def contrast(rows: Sequence[Row]) -> dict[str, float | None]:
+    """Mean of the {causal, intervention} rows minus that of the {gradient, correlational} rows (8.5)."""
+    result: dict[str, float | None] = {}
+    for column in ("F", "F_position"):
+        sides = [
+            metrics.mean_or_none([getattr(r, column) for r in rows if r.tradition in traditions])
+            for traditions in (("causal", "intervention"), ("gradient", "correlational"))
+        ]
+        result[column] = None if None in sides else float(np.subtract(*sides))  # type: ignore[arg-type]
+    return result
+
+
 def over_states(out: Path) -> list[dict[str, Any]]:
     """Per method, F of every state and the interval of its mean over states (needs ``--states`` above 1)."""
-    folders = [out, *sorted(out.glob("state_[0-9][0-9][0-9]"))]
+    folders = sorted(out.glob("state_[0-9][0-9][0-9]"))
+    if not folders:
+        return []
     per_state: dict[str, list[float]] = {}
-    for folder in folders:
+    for folder in (out, *folders):
         for row in aggregate([r for _, r in records.every(folder)]):
             per_state.setdefault(row.method, []).append(row.F)
     result = []
     for name, values in sorted(per_state.items()):
         low, high = metrics.bootstrap(values)
-        result.append({"method": name, "states": len(values), "F_mean": float(np.mean(values)), "F_low": low,
-                       "F_high": high, "F_per_state": values})
+        result.append(
+            {
+                "method": name,
+                "states": len(values),
+                "F_mean": float(np.mean(values)),
+                "F_low": low,
+                "F_high": high,
+                "F_per_state": values,
+            }
+        )
     return result
 
 
-def write_leaderboard(out: Path) -> list[Row]:
-    """Write leaderboard.csv, .parquet and .json and per_game.csv of a record folder; returns the rows."""
+def finish(out: Path, summary: Summary) -> list[Row]:
+    """Write summary.json, leaderboard (.json, .csv, .parquet) and per_game (.csv, .parquet) of a record folder.
+
+    Returns the leaderboard rows. Raises VcsError if a file cannot be written or pandas is missing.
+    """
     found = [r for _, r in records.every(out)]
+    constant = sorted(
+        {r["game"] for r in found if r["extra"]["output_kind"] == "content" and r["extra"]["oracle_constant"]}
+    )
+    report = {
+        "records": len(found),
+        "written_now": summary.written,
+        "seconds": round(summary.seconds, 3),
+        "interrupted": summary.interrupted,
+        "failures": [
+            dict(zip(("game", "method", "output", "reason"), f, strict=True)) for f in summary.failures
+        ],
+        "not_scored": [
+            {"game": g, "reason": "content oracle is constant: no cause moves any candidate cell"}
+            for g in constant
+        ],
+        "not_applicable": {m.name: m.not_applicable for m in methods.not_applicable()},
+        "saliency_differences_from_xitari": expected_differences(found),
+    }
+    files.write_text(out / "summary.json", json.dumps(report, indent=1) + "\n")
     rows, table = aggregate(found), per_game(found)
-    data = {"rows": [asdict(r) for r in rows], "per_game": table,
-            "scored_42": [asdict(r) for r in aggregate([r for r in found if r["game"] in scored_games()])],
-            "published_saliency_from_games": published_aggregate(),
-            "published_saliency": load_json("audit_expected.json")["leaderboard"]["published"],
-            "states": over_states(out)}
+    scored = [r for r in found if r["game"] in scored_games()]
+    scored_rows = aggregate(scored)
+    data = {
+        "rows": [asdict(r) for r in rows],
+        "scored_42": [asdict(r) for r in scored_rows],
+        "headline": headline(found),
+        "headline_42": headline(scored),
+        "contrast_42": contrast(scored_rows),
+        "published_saliency_from_games": published_aggregate(),
+        "published_saliency": load_json("audit_expected.json")["leaderboard"]["published"],
+        "states": over_states(out),
+        "per_game": table,
+    }
     files.write_text(out / "leaderboard.json", json.dumps(data, indent=1) + "\n")
     try:
         import pandas as pd
     except ImportError:
-        raise VcsError("the leaderboard tables need pandas and pyarrow: pip install 'glassvcs[xai]'") from None
+        raise VcsError(
+            "the leaderboard tables need pandas and pyarrow: pip install 'glassvcs[xai]'"
+        ) from None
     for stem, content in (("leaderboard", data["rows"]), ("per_game", table)):
-        frame = pd.DataFrame(content)
+        frame: Any = pd.DataFrame(content)
         files.write_text(out / f"{stem}.csv", frame.to_csv(index=False))
-        files.write(out / f"{stem}.parquet", lambda f, frame=frame: frame.to_parquet(f))
+        files.write(out / f"{stem}.parquet", frame.to_parquet)
     return rows
-
-
-def write_summary(out: Path, summary: Summary) -> None:
-    """Write summary.json: failures with reasons, games that cannot be scored, methods without meaning here."""
-    found = [r for _, r in records.every(out)]
-    constant = sorted({r["game"] for r in found
-                       if r["extra"]["output_kind"] == "content" and r["extra"]["oracle_constant"]})
-    data = {
-        "records": len(found), "written_now": summary.written, "seconds": round(summary.seconds, 3),
-        "interrupted": summary.interrupted,
-        "failures": [dict(zip(("game", "method", "output", "reason"), f, strict=True)) for f in summary.failures],
-        "not_scored": [{"game": g, "reason": "content oracle is constant: no cause moves any candidate cell"}
-                       for g in constant],
-        "not_applicable": {m.name: m.not_applicable for m in methods.not_applicable()},
-        "saliency_differences_from_xitari": expected_differences(found)}
-    files.write_text(out / "summary.json", json.dumps(data, indent=1) + "\n")

@@ -14,7 +14,7 @@ from vcs.errors import VcsError
 
 RAM, CPU, TIA, TIA_INNER, RIOT, CART, ROM = 0, 128, 192, 256, 336, 1024, 65536
 COLUBK = TIA + 9
-RIGHT = 3
+RIGHT, RIGHT_LINE = 3, 3  # the action, and its place among the lines up down left right fire
 
 OPS = ("set", "flip", "delta", "occlude")
 
@@ -79,8 +79,14 @@ def location_name(location: int) -> str:
         return f"ram[{location}]"
     if 128 <= location <= 138:
         return ("A", "X", "Y", "SP", "N", "V", "D", "I", "Z", "C", "PC")[location - 128]
-    for base, end, name in ((TIA, 256, "tia"), (TIA_INNER, 320, "tia_inner"), (320, 336, "tia_read"),
-                            (RIOT, 352, "riot"), (352, 384, "input"), (CART, ROM, "cart")):
+    for base, end, name in (
+        (TIA, 256, "tia"),
+        (TIA_INNER, 320, "tia_inner"),
+        (320, 336, "tia_read"),
+        (RIOT, 352, "riot"),
+        (352, 384, "input"),
+        (CART, ROM, "cart"),
+    ):
         if base <= location < end:
             return f"{name}[{location - base}]"
     return f"rom[{location - ROM}]"
@@ -110,7 +116,9 @@ def audit_causes(cells: Sequence[int], ram: Sequence[int], concepts: Mapping[int
     for i in cells:
         gone = (Do(RAM + i, "set", 0),)
         concept = concepts.get(i, "")
-        causes.append(Cause(f"ram[{i}]:set", (Do(RAM + i, "set", (int(ram[i]) + 17) % 256),), gone, i, concept))
+        causes.append(
+            Cause(f"ram[{i}]:set", (Do(RAM + i, "set", (int(ram[i]) + 17) % 256),), gone, i, concept)
+        )
         causes.append(Cause(f"ram[{i}]:occlude", gone, gone, i, concept))
     causes.append(Cause("tia[COLUBK]:set", (Do(COLUBK, "set", 14),), (Do(COLUBK, "set", 0),)))
     causes.append(Cause("joystick:RIGHT", (Act(RIGHT),)))

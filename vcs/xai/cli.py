@@ -9,7 +9,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from vcs import files
@@ -21,8 +28,14 @@ console = Console()
 
 def bar() -> Progress:
     """The progress display of long work, on standard error so that output can be piped."""
-    return Progress(TextColumn("[progress.description]{task.description}"), BarColumn(), MofNCompleteColumn(),
-                    TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+    return Progress(
+        TextColumn("[progress.description]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -32,26 +45,41 @@ def number(value: float | None, digits: int = 3) -> str:
 
 @app.command(epilog="Example: vcs audit --games pong,breakout --methods saliency,occlusion --out audit")
 def audit(
-    games: Annotated[str, typer.Option(
-        help="Names separated by commas, or 42 (the published study), labelled (54), 64 (the study's roster) or "
-             "all (104).")] = "42",
-    method_names: Annotated[str, typer.Option("--methods", help="Names separated by commas, or all.")] = "saliency",
+    games: Annotated[
+        str,
+        typer.Option(
+            help="Names separated by commas, or 42 (the published study), labelled (54), 64 (the study's "
+            "roster) or all (104)."
+        ),
+    ] = "42",
+    method_names: Annotated[
+        str, typer.Option("--methods", help="Names separated by commas, or all.")
+    ] = "saliency",
     out: Annotated[Path, typer.Option(help="Folder for the records.")] = Path("audit"),
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=1024, help="Processes.")] = 1,
-    states: Annotated[int, typer.Option(
-        min=1, max=999, help="Action streams; more than 1 gives intervals over states.")] = 1,
+    states: Annotated[
+        int, typer.Option(min=1, max=999, help="Action streams; more than 1 gives intervals over states.")
+    ] = 1,
     backend: Annotated[str, typer.Option(help="loky (this machine) or dask (a cluster).")] = "loky",
-    scheduler: Annotated[str | None, typer.Option(
-        metavar="ADDR", help="Address of a dask scheduler, such as tcp://host:8786.", show_default=False)] = None,
-    plugin: Annotated[list[Path] | None, typer.Option(
-        help="Python file that registers a method of yours (vcs.xai.register); repeatable.",
-        show_default=False)] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR", help="Address of a dask scheduler, such as tcp://host:8786.", show_default=False
+        ),
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Python file that registers a method of yours (vcs.xai.register); repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     curves: Annotated[bool, typer.Option(help="Also deletion and insertion curves.")] = True,
 ) -> None:
     """Score explanation methods against exact interventions.
 
-    One record per (method, game, output) goes to OUT, then a leaderboard. A rerun continues where the last one
-    stopped. Exit code 1 if anything failed, 130 after Ctrl-C.
+    One record per (method, game, output) goes to OUT, then a leaderboard. A rerun continues where the
+    last one stopped. Exit code 1 if anything failed, 130 after Ctrl-C.
     """
     from vcs.xai import audit as run
 
@@ -65,19 +93,29 @@ def audit(
         def show(done: int, total: int, result: run.Done) -> None:
             progress.update(task, completed=done, total=total, description=f"audit {result.game}")
 
-        summary = run.run_audit(chosen, wanted, out, jobs=jobs, states=states, backend=backend,
-                                scheduler=scheduler, plugins=plugins, curves=curves, progress=show)
+        summary = run.run_audit(
+            chosen,
+            wanted,
+            out,
+            jobs=jobs,
+            states=states,
+            backend=backend,
+            scheduler=scheduler,
+            plugins=plugins,
+            curves=curves,
+            progress=show,
+        )
     for game, name, kind, why in summary.failures[:20]:
         console.print(f"[red]failed[/red] {name} {game} {kind}: {why}", highlight=False, markup=True)
     if len(summary.failures) > 20:
         console.print(f"... and {len(summary.failures) - 20} more, see summary.json")
-    console.print(f"{summary.written} records written, {summary.there} were there, {len(summary.failures)} failed, "
-                  f"{summary.seconds:.1f} s")
+    console.print(
+        f"{summary.written} records written, {summary.there} were there, {len(summary.failures)} failed, "
+        f"{summary.seconds:.1f} s"
+    )
     if summary.interrupted:
         console.print("[yellow]interrupted: run the same command again to continue[/yellow]")
-    rows = run.write_leaderboard(out)
-    run.write_summary(out, summary)
-    show_leaderboard(rows)
+    show_leaderboard(run.finish(out, summary))
     if summary.interrupted:
         raise typer.Exit(130)
     if summary.failures:
@@ -93,19 +131,34 @@ def show_leaderboard(rows: Sequence[object]) -> None:
         table.add_column(head, justify="left" if head in ("method", "rules") else "right")
     for r in rows:
         assert isinstance(r, Row)
-        table.add_row(r.method, r.rules, str(r.n_games), f"{r.F:.3f} +- {r.F_half_width:.3f}", number(r.F_content),
-                      number(r.F_position), number(r.S), number(r.M), number(r.F_published))
+        table.add_row(
+            r.method,
+            r.rules,
+            str(r.n_games),
+            f"{r.F:.3f} +- {r.F_half_width:.3f}",
+            number(r.F_content),
+            number(r.F_position),
+            number(r.S),
+            number(r.M),
+            number(r.F_published),
+        )
     console.print(table)
 
 
 @app.command(epilog="Example: vcs labels pong --json pong_labels.json")
 def labels(
-    game: Annotated[str, typer.Argument(metavar="GAME", help="A game name, or the path of a cartridge image.",
-                                        show_default=False)],
+    game: Annotated[
+        str,
+        typer.Argument(
+            metavar="GAME", help="A game name, or the path of a cartridge image.", show_default=False
+        ),
+    ],
     states: Annotated[int, typer.Option(min=1, max=20, help="Gameplay states to measure in.")] = 3,
     every: Annotated[bool, typer.Option("--all", help="Also measure cells without a label.")] = False,
-    write: Annotated[Path | None, typer.Option(
-        "--json", metavar="FILE", help="Write the table as JSON.", show_default=False)] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the table as JSON.", show_default=False),
+    ] = None,
 ) -> None:
     """Measure what labelled RAM cells do to the picture: move, recolour or animate something, and where.
 
@@ -116,16 +169,29 @@ def labels(
 
     with bar() as progress:
         task = progress.add_task(f"labels {game}", total=None)
-        result = measure(game, states, every_cell=every,
-                         progress=lambda done, total: progress.update(task, completed=done, total=total))
-    table = Table(title=f"{result.game}: {'published labels' if result.labelled else 'discovered cells'}, "
-                        f"{result.states} states")
+        result = measure(
+            game,
+            states,
+            every_cell=every,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    table = Table(
+        title=f"{result.game}: {'published labels' if result.labelled else 'discovered cells'}, "
+        f"{result.states} states"
+    )
     for head in ("cell", "label", "does", "pixels", "column =", "row =", "residual", "states"):
         table.add_column(head)
     for cell in result.cells:
-        table.add_row(f"RAM[{cell.cell}]", cell.concept or "-", cell.role, str(cell.footprint_pixels or "-"),
-                      cell.column.text if cell.column else "-", cell.row.text if cell.row else "-",
-                      cell.residual_text, f"{cell.states_seen}/{result.states}")
+        table.add_row(
+            f"RAM[{cell.cell}]",
+            cell.concept or "-",
+            cell.role,
+            str(cell.footprint_pixels or "-"),
+            cell.column.text if cell.column else "-",
+            cell.row.text if cell.row else "-",
+            cell.residual_text,
+            f"{cell.states_seen}/{result.states}",
+        )
     console.print(table)
     if write is not None:
         files.write_text(write, json.dumps(result.to_json(), indent=1) + "\n")
@@ -134,14 +200,20 @@ def labels(
 
 @app.command(epilog="Example: vcs report audit --out audit/site")
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the records of `vcs audit`.",
-                                           show_default=False)],
-    out: Annotated[Path | None, typer.Option(help="Folder for the pages; default: DIR/site.",
-                                             show_default=False)] = None,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder with the records of `vcs audit`.", show_default=False),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the pages; default: DIR/site.", show_default=False)
+    ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=1024, help="Processes.")] = 1,
-    source: Annotated[str, typer.Option(
-        help="Address that links to source files start with; by default the files are copied beside the pages.",
-    )] = "",
+    source: Annotated[
+        str,
+        typer.Option(
+            help="Address that links to source files start with; by default copied beside the pages.",
+        ),
+    ] = "",
 ) -> None:
     """Build a static site from records: leaderboard, a page per method, a page per (method, game)."""
     if not folder.is_dir():
@@ -150,6 +222,11 @@ def report(
 
     with bar() as progress:
         task = progress.add_task("report", total=None)
-        index = build(folder, out or folder / "site", jobs=jobs, source=source,
-                      progress=lambda done, total: progress.update(task, completed=done, total=total))
+        index = build(
+            folder,
+            out or folder / "site",
+            jobs=jobs,
+            source=source,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
     console.print(f"open {index}")

@@ -33,17 +33,26 @@ class AuditMachine(Machine):
         self.name, self.md5, self.game = image.name, image.md5, image.game
         self.protocol, self.seed = "xitari", 0
         own_rules = known and image.game is not None
-        self.rules = (games.get_game(image.game).rules("xitari") if own_rules and image.game
-                      else games.neutral_rules("xitari", image.name))
+        self.rules = (
+            games.get_game(image.game).rules("xitari")
+            if own_rules and image.game
+            else games.neutral_rules("xitari", image.name)
+        )
         self._start_mode = self._start_difficulty = 0
         own = known is not None
         self._settings: dict[str, Any] = {
-            "ale": False, "y0": props.ystart if own else 34, "height": 210, "format": NTSC,
+            "ale": False,
+            "y0": props.ystart if own else 34,
+            "height": 210,
+            "format": NTSC,
             "hmove_blanks": props.hmove_blanks if own else True,
             "paddles": (props.left_controller == "PADDLES") | (props.right_controller == "PADDLES") << 1
-            if own else 0,
-            "swap_ports": False, "swap_paddles": props.swap_paddles if own else False,
-            "swchb": 0x3F, "program": np.asarray(self.rules.program),
+            if own
+            else 0,
+            "swap_ports": False,
+            "swap_paddles": props.swap_paddles if own else False,
+            "swchb": 0x3F,
+            "program": np.asarray(self.rules.program),
         }
         super(Machine, self).__init__(image.data, cart.MAPPERS[self.mapper], **self._settings)
         # The format probe runs although its verdict is ignored: RAM keeps what it leaves.

@@ -17,7 +17,7 @@ from vcs.xai.causes import Cause
 from vcs.xai.outputs import Bytes
 from vcs.xai.state import State
 
-ORACLE, METHOD = (40, 200, 90), (70, 140, 255)      # oracle green, method blue, as in the study's pages
+ORACLE, METHOD = (40, 200, 90), (70, 140, 255)  # oracle green, method blue, as in the study's pages
 
 
 def footprints(state: State) -> dict[int, NDArray[np.bool_]]:
@@ -40,9 +40,10 @@ def per_cell(causes: Sequence[Cause], values: ArrayLike) -> dict[int, float]:
     return out
 
 
-def heat(importance: Mapping[int, float], prints: Mapping[int, NDArray[np.bool_]],
-         shape: tuple[int, int]) -> NDArray[np.float64]:
-    """float64[H, 160] in 0..1: at each pixel the largest importance of the cells whose footprint covers it."""
+def heat(
+    importance: Mapping[int, float], prints: Mapping[int, NDArray[np.bool_]], shape: tuple[int, int]
+) -> NDArray[np.float64]:
+    """float64[H, 160] in 0..1: per pixel the largest importance of the cells whose footprint covers it."""
     out = np.zeros(shape)
     top = max(importance.values(), default=0.0)
     if top > 0:
@@ -78,11 +79,14 @@ def bars_svg(names: Sequence[str], oracle: ArrayLike, method: ArrayLike) -> str:
             f'<rect x="{label}" y="{y + 1}" width="{o[i] / o_top * width:.1f}" height="6" class="o">'
             f"<title>{escape(name)}: oracle {o[i]:g}</title></rect>"
             f'<rect x="{label}" y="{y + 8}" width="{a[i] / a_top * width:.1f}" height="6" class="m">'
-            f"<title>{escape(name)}: method {a[i]:g}</title></rect>")
+            f"<title>{escape(name)}: method {a[i]:g}</title></rect>"
+        )
     total = 24 + len(names) * height
-    return (f'<svg viewBox="0 0 {label + width + 10} {total}" class="bars" role="img">'
-            f'<text x="{label}" y="12" class="ot">oracle (max {o_top:g})</text>'
-            f'<text x="{label + 160}" y="12" class="mt">method (max {a_top:.4g})</text>{"".join(rows)}</svg>')
+    return (
+        f'<svg viewBox="0 0 {label + width + 10} {total}" class="bars" role="img">'
+        f'<text x="{label}" y="12" class="ot">oracle (max {o_top:g})</text>'
+        f'<text x="{label + 160}" y="12" class="mt">method (max {a_top:.4g})</text>{"".join(rows)}</svg>'
+    )
 
 
 def curves_svg(deletion: ArrayLike, insertion: ArrayLike) -> str:
@@ -95,14 +99,18 @@ def curves_svg(deletion: ArrayLike, insertion: ArrayLike) -> str:
     width, height, left = 300, 160, 46
 
     def path(curve: NDArray[np.float64]) -> str:
-        return " ".join(f"{left + k / max(1, curve.size - 1) * width:.1f},{10 + (high - v) / span * height:.1f}"
-                        for k, v in enumerate(curve))
+        return " ".join(
+            f"{left + k / max(1, curve.size - 1) * width:.1f},{10 + (high - v) / span * height:.1f}"
+            for k, v in enumerate(curve)
+        )
 
-    return (f'<svg viewBox="0 0 {left + width + 10} {height + 44}" class="curves" role="img">'
-            f'<rect x="{left}" y="10" width="{width}" height="{height}" class="frame"/>'
-            f'<text x="{left - 4}" y="18" text-anchor="end">{high:g}</text>'
-            f'<text x="{left - 4}" y="{height + 10}" text-anchor="end">{low:g}</text>'
-            f'<polyline points="{path(d)}" class="del"/><polyline points="{path(i)}" class="ins"/>'
-            f'<text x="{left}" y="{height + 26}">causes, most important first</text>'
-            f'<text x="{left}" y="{height + 40}" class="delt">deletion</text>'
-            f'<text x="{left + 80}" y="{height + 40}" class="inst">insertion</text></svg>')
+    return (
+        f'<svg viewBox="0 0 {left + width + 10} {height + 44}" class="curves" role="img">'
+        f'<rect x="{left}" y="10" width="{width}" height="{height}" class="frame"/>'
+        f'<text x="{left - 4}" y="18" text-anchor="end">{high:g}</text>'
+        f'<text x="{left - 4}" y="{height + 10}" text-anchor="end">{low:g}</text>'
+        f'<polyline points="{path(d)}" class="del"/><polyline points="{path(i)}" class="ins"/>'
+        f'<text x="{left}" y="{height + 26}">causes, most important first</text>'
+        f'<text x="{left}" y="{height + 40}" class="delt">deletion</text>'
+        f'<text x="{left + 80}" y="{height + 40}" class="inst">insertion</text></svg>'
+    )

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 # what is behind the moving thing. The effect itself is read from the fine ones: far away things wrap around.
 FINE = (-16, -14, -12, -10, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16)
 COARSE = tuple(d for d in range(-96, 97, 8) if d)
-HORIZONS = (1, 2, 3, 4)     # NOOP frames; the first at which the picture answers is used
-WHOLE_SCREEN = 0.25         # share of pixels above which a cell disrupts the picture
-STRAIGHT = 0.9              # R squared from which a map is believed
-DISCOVERED = 16             # causes of a game without labels
+HORIZONS = (1, 2, 3, 4)  # NOOP frames; the first at which the picture answers is used
+WHOLE_SCREEN = 0.25  # share of pixels above which a cell disrupts the picture
+STRAIGHT = 0.9  # R squared from which a map is believed
+DISCOVERED = 16  # causes of a game without labels
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,40 @@ class LabelTable:
     def from_json(cls, data: Mapping[str, Any]) -> LabelTable:
         """Read `to_json` back. Raises VcsError for anything else."""
         try:
-            def line(d: Any) -> Line | None:
-                return None if d is None else Line(float(d["slope"]), float(d["intercept"]), float(d["residual"]),
-                                                   float(d["r2"]), int(d["points"]))
 
-            cells = tuple(CellReport(int(c["cell"]), str(c["concept"]), str(c["role"]), line(c["column"]),
-                                     line(c["row"]), tuple((int(r), int(k)) for r, k in c["footprint"]),
-                                     int(c["delay"]), int(c["states_seen"])) for c in data["cells"])
-            return cls(str(data["game"]), str(data["rom_sha256"]), bool(data["labelled"]), int(data["states"]), cells)
+            def line(d: Any) -> Line | None:
+                return (
+                    None
+                    if d is None
+                    else Line(
+                        float(d["slope"]),
+                        float(d["intercept"]),
+                        float(d["residual"]),
+                        float(d["r2"]),
+                        int(d["points"]),
+                    )
+                )
+
+            cells = tuple(
+                CellReport(
+                    int(c["cell"]),
+                    str(c["concept"]),
+                    str(c["role"]),
+                    line(c["column"]),
+                    line(c["row"]),
+                    tuple((int(r), int(k)) for r, k in c["footprint"]),
+                    int(c["delay"]),
+                    int(c["states_seen"]),
+                )
+                for c in data["cells"]
+            )
+            return cls(
+                str(data["game"]), str(data["rom_sha256"]), bool(data["labelled"]), int(data["states"]), cells
+            )
         except (KeyError, TypeError, ValueError) as why:
-            raise VcsError(f"this is no label table ({why}); make one with `vcs labels GAME --json FILE`") from None
+            raise VcsError(
+                f"this is no label table ({why}); make one with `vcs labels GAME --json FILE`"
+            ) from None
 
 
 def fit_line(byte: Sequence[float], position: Sequence[float]) -> Line | None:
@@ -121,13 +145,18 @@ def fit_line(byte: Sequence[float], position: Sequence[float]) -> Line | None:
     slope, intercept = np.polyfit(x, y, 1)
     error = y - (slope * x + intercept)
     spread = float(((y - y.mean()) ** 2).sum())
-    return Line(float(slope), float(intercept), float(np.sqrt(np.mean(error ** 2))),
-                1.0 - float(error @ error) / spread if spread else 0.0, int(x.size))
+    return Line(
+        float(slope),
+        float(intercept),
+        float(np.sqrt(np.mean(error**2))),
+        1.0 - float(error @ error) / spread if spread else 0.0,
+        int(x.size),
+    )
 
 
 @dataclass(frozen=True)
 class _Sweep:
-    """One cell in one state: bytes tried, role, centre of the moving thing per byte, footprint at the byte."""
+    """One cell in one state: role, bytes tried, centre of the moving thing per byte, footprint."""
 
     role: str
     delay: int
@@ -182,7 +211,7 @@ def classify(values: NDArray[np.int64], screens: Bytes, at: int) -> _Sweep:
 
 
 def _moving_part(values: NDArray[np.int64], things: NDArray[np.bool_], at: int) -> _Sweep | None:
-    """Where a byte moves one thing and something else changes with it: the connected part that travels on a line.
+    """Where a byte moves one thing and something else changes with it: the part that travels on a line.
 
     Parts are told apart by size; a size that most values show once is a candidate. None if none is on a line.
     """
@@ -197,7 +226,8 @@ def _moving_part(values: NDArray[np.int64], things: NDArray[np.bool_], at: int) 
         sizes = [len(p) for p in parts]
         for p in parts:
             if sizes.count(len(p)) == 1:
-                by_size.setdefault(len(p), []).append((k, *(float(m) for m in p.mean(axis=0)), p))
+                row_mean, column_mean = p.mean(axis=0)
+                by_size.setdefault(len(p), []).append((k, float(row_mean), float(column_mean), p))
     best: tuple[float, _Sweep] | None = None
     for found in by_size.values():
         if len(found) < 0.6 * len(things):
@@ -232,7 +262,7 @@ def _moves(things: NDArray[np.bool_], column: NDArray[np.float64], row: NDArray[
     first = things[0]
     kept = []
     for k in range(1, len(things)):
-        shift = (int(round(row[0] - row[k])), int(round(column[0] - column[k])))
+        shift = (round(float(row[0] - row[k])), round(float(column[0] - column[k])))
         back = np.roll(things[k], shift, (0, 1))
         kept.append((back & first).sum() / (back | first).sum())
     return float(np.median(kept)) >= 0.4
@@ -254,11 +284,17 @@ class Probe:
         trace = oracle.machine().trace([0])
         rows = np.flatnonzero(trace.instr["flags"] & 8)
         cells = trace.instr["ea_loc"][rows]
-        return cls(oracle, {int(c): (int(r) + 1, int(trace.instr["wr"][r]))
-                            for r, c in zip(rows, cells, strict=True) if 0 <= c < 128})
+        return cls(
+            oracle,
+            {
+                int(c): (int(r) + 1, int(trace.instr["wr"][r]))
+                for r, c in zip(rows, cells, strict=True)
+                if 0 <= c < 128
+            },
+        )
 
     def sweep(self, cell: int) -> _Sweep:
-        """Sweep a cell at the frame boundary; where the program overwrites it, after its last write instead."""
+        """Sweep a cell at the frame boundary or, where the program overwrites it, after its last write."""
         found = self._sweep(cell, int(self.oracle.ram[cell]), None)
         if found.role == "nothing" and cell in self.written:
             after, value = self.written[cell]
@@ -299,11 +335,18 @@ def discover(oracle: Oracle, limit: int = DISCOVERED) -> dict[int, str]:
     changed = np.array([o.changed for o in oracle.run(runs)])
     best = [int(i) for i in np.argsort(-changed, kind="stable")[:limit] if changed[i] > 0] or [0]
     probe = Probe.of(oracle)
-    return {i: "discovered.position" if probe.sweep(i).role == "moves" else "discovered" for i in sorted(best)}
+    return {
+        i: "discovered.position" if probe.sweep(i).role == "moves" else "discovered" for i in sorted(best)
+    }
 
 
-def measure(game: Any, states: int = 3, *, every_cell: bool = False,
-            progress: Callable[[int, int], None] | None = None) -> LabelTable:
+def measure(
+    game: Any,
+    states: int = 3,
+    *,
+    every_cell: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> LabelTable:
     """The label table of a game, measured over ``states`` gameplay states.
 
     every_cell: measure all 128 cells, labelled or not. A game without published labels is measured on all
@@ -342,8 +385,16 @@ def _pool(cell: int, concept: str, sweeps: Sequence[_Sweep]) -> CellReport:
         column = _believed(byte, np.concatenate([s.column for s in same]))
         row = _believed(byte, np.concatenate([s.row for s in same]))
     first = same[0]
-    return CellReport(cell, concept, role, column, row,
-                      tuple((int(r), int(c)) for r, c in first.footprint), first.delay, len(acting))
+    return CellReport(
+        cell,
+        concept,
+        role,
+        column,
+        row,
+        tuple((int(r), int(c)) for r, c in first.footprint),
+        first.delay,
+        len(acting),
+    )
 
 
 def _believed(byte: NDArray[np.float64], position: NDArray[np.float64]) -> Line | None:
@@ -382,7 +433,7 @@ def aligned(env: Any, table: LabelTable) -> Any:
         """Adds measured object positions to info."""
 
         def _add(self, info: dict[str, Any]) -> dict[str, Any]:
-            return info | {"objects": positions(getattr(self.unwrapped, "ale").getRAM(), table)}
+            return info | {"objects": positions(env.unwrapped.ale.getRAM(), table)}
 
         def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
             observation, info = self.env.reset(**kwargs)

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
 
-K = 3                       # k of precision@k (7.4)
-NAME_FRACTION = 1e-6        # a cause is named when |A| exceeds this share of max|A| (7.9)
+K = 3  # k of precision@k (7.4)
+NAME_FRACTION = 1e-6  # a cause is named when |A| exceeds this share of max|A| (7.9)
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Vector, Vector]:
@@ -43,7 +43,7 @@ def pearson(a: ArrayLike, b: ArrayLike) -> float:
 def mean_ranks(a: ArrayLike) -> Vector:
     """Ranks from 1, ties sharing the mean rank (7.2)."""
     x = np.asarray(a, dtype=np.float64)
-    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts).astype(np.float64)
     return np.asarray((last - (counts - 1) / 2.0)[inverse])
 
@@ -130,8 +130,9 @@ def half_width(values: Sequence[float]) -> float:
     return float(1.96 * np.sqrt(np.var(values, ddof=1) / len(values)))
 
 
-def bootstrap(values: Sequence[float], level: float = 0.95, draws: int = 2000,
-              seed: int = 0) -> tuple[float, float]:
+def bootstrap(
+    values: Sequence[float], level: float = 0.95, draws: int = 2000, seed: int = 0
+) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean of ``values`` (games or states), seeded."""
     x = np.asarray(values, dtype=np.float64)
     if x.size == 0:

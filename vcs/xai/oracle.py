@@ -36,16 +36,27 @@ def action_lines(action: int) -> tuple[int, ...]:
     return tuple(_LINES[action] >> k & 1 for k in range(5))
 
 
-def do(location: int | str, value: int | None = None, *, flip: int | None = None, delta: int | None = None,
-       occlude: bool = False, at: int = 0, instruction: int | None = None) -> Do:
-    """An intervention, exactly one of: store ``value``, ``flip`` a bit, add ``delta``, or ``occlude`` (store 0).
+def do(
+    location: int | str,
+    value: int | None = None,
+    *,
+    flip: int | None = None,
+    delta: int | None = None,
+    occlude: bool = False,
+    at: int = 0,
+    instruction: int | None = None,
+) -> Do:
+    """An intervention, exactly one of: store ``value``, ``flip`` a bit, add ``delta``, ``occlude`` (store 0).
 
-    location: a location id or name (``vcs.layout``), as ``"RAM[54]"``, ``"COLUBK"``, ``"A"``, ``"ROM[0x123]"``.
+    location: a location id or ``vcs.layout`` name: ``"RAM[54]"``, ``"COLUBK"``, ``"A"``, ``"ROM[0x123]"``.
     at: frames after the oracle's moment. instruction: instructions of that frame to run first; None = at the
     frame boundary. Raises VcsError for an unknown name or more than one kind of change.
     """
-    chosen = [(op, v) for op, v in (("set", value), ("flip", flip), ("delta", delta),
-                                    ("occlude", 0 if occlude else None)) if v is not None]
+    chosen = [
+        (op, v)
+        for op, v in (("set", value), ("flip", flip), ("delta", delta), ("occlude", 0 if occlude else None))
+        if v is not None
+    ]
     if len(chosen) != 1:
         raise VcsError("do() wants exactly one of a value, flip=BIT, delta=N or occlude=True")
     where = layout.parse(location) if isinstance(location, str) else location
@@ -125,7 +136,9 @@ class Oracle:
         ram, screen = stepped.ram, stepped.screen
         for again in self.run([(), ()], screens=True):
             if not (np.array_equal(again.ram, ram) and np.array_equal(again.picture(), screen)):
-                raise RuntimeError("a re-run without intervention differs: the machine is not deterministic here")
+                raise RuntimeError(
+                    "a re-run without intervention differs: the machine is not deterministic here"
+                )
         return Outcome(ram, 0, reward, screen)
 
     def _encode(self, runs: Sequence[Sequence[Intervention]], tail: list[int]) -> tuple[Any, Any, Any]:
@@ -149,18 +162,33 @@ class Oracle:
         table = np.asarray(edits, np.int32).reshape(-1, 5)
         return table, np.asarray(first, np.int32), actions
 
-    def _batch(self, runs: Sequence[Sequence[Intervention]], tail: list[int], baseline: Bytes | None,
-               every_frame: bool, screens: bool) -> tuple[Any, ...]:
+    def _batch(
+        self,
+        runs: Sequence[Sequence[Intervention]],
+        tail: list[int],
+        baseline: Bytes | None,
+        every_frame: bool,
+        screens: bool,
+    ) -> tuple[Any, ...]:
         """`replay_batch` split over the threads; the arrays of all runs in order."""
         parts = min(self.threads, max(1, len(runs) // 8)) or 1
         cuts = np.linspace(0, len(runs), parts + 1).astype(int)
 
         def part(k: int) -> tuple[Any, ...]:
-            edits, first, actions = self._encode(runs[cuts[k]:cuts[k + 1]], tail)
+            edits, first, actions = self._encode(runs[cuts[k] : cuts[k + 1]], tail)
             # a reference costs one run: worth it where several runs can end in it
             reference = np.asarray(tail, np.int32) if cuts[k + 1] - cuts[k] > 4 else None
-            result: tuple[Any, ...] = replay_batch(self._machines[k], self.start, edits, first, actions, baseline,
-                                                   every_frame, screens, reference)
+            result: tuple[Any, ...] = replay_batch(
+                self._machines[k],
+                self.start,
+                edits,
+                first,
+                actions,
+                baseline,
+                every_frame,
+                screens,
+                reference,
+            )
             return result
 
         if parts == 1:
@@ -169,8 +197,13 @@ class Oracle:
             done = list(pool.map(part, range(parts)))
         return tuple(None if done[0][i] is None else np.concatenate([d[i] for d in done]) for i in range(5))
 
-    def run(self, runs: Sequence[Sequence[Intervention]], *, actions: Sequence[int] | None = None,
-            screens: bool = False) -> list[Outcome]:
+    def run(
+        self,
+        runs: Sequence[Sequence[Intervention]],
+        *,
+        actions: Sequence[int] | None = None,
+        screens: bool = False,
+    ) -> list[Outcome]:
         """One outcome per run; a run is a sequence of interventions.
 
         actions: another tail than the oracle's. screens: keep the last screen of each run (33 KB each).
@@ -178,8 +211,10 @@ class Oracle:
         """
         tail = self.actions if actions is None else [int(a) for a in actions]
         ram, changed, reward, pictures, _ = self._batch(runs, tail, self._screens[-1:], False, screens)
-        return [Outcome(ram[i, 0], int(changed[i, 0]), float(reward[i]), pictures[i] if screens else None)
-                for i in range(len(runs))]
+        return [
+            Outcome(ram[i, 0], int(changed[i, 0]), float(reward[i]), pictures[i] if screens else None)
+            for i in range(len(runs))
+        ]
 
     def do(self, *interventions: Intervention) -> Outcome:
         """The outcome, screen included, of one re-run."""
@@ -190,7 +225,7 @@ class Oracle:
         return abs(output.read(self.do(*interventions)) - output.read(self.baseline))
 
     def map(self, locations: Iterable[int] = range(128), bits: Iterable[int] = range(8)) -> EffectMap:
-        """The whole effect matrix: flip each bit of each location, keep RAM and changed pixels of every frame."""
+        """The whole effect matrix: flip each bit of each location, keep RAM and changed pixels per frame."""
         places, which = tuple(locations), tuple(bits)
         runs = [(Do(u, "flip", b),) for u in places for b in which]
         ram, changed, *_ = self._batch(runs, self.actions, self._screens, True, False)

@@ -200,7 +200,7 @@ class Region(Output):
         return cls(f"region(r{top}:{bottom},c{left}:{right})", "region", top, bottom, left, right)
 
     def read(self, outcome: Outcome) -> float:
-        return float(outcome.picture()[self.top:self.bottom, self.left:self.right].mean())
+        return float(outcome.picture()[self.top : self.bottom, self.left : self.right].mean())
 
 
 @dataclass(frozen=True)
@@ -235,12 +235,13 @@ def _window(mask: NDArray[np.bool_], cell: tuple[int, int]) -> NDArray[np.int32]
     """The set pixels inside rows +-8, columns +-16 of ``cell``, int32[m, 2]."""
     row, col = cell
     top, left = max(0, row - 8), max(0, col - 16)
-    found = np.argwhere(mask[top:row + 9, left:col + 17])
+    found = np.argwhere(mask[top : row + 9, left : col + 17])
     return np.asarray(found + (top, left), np.int32)
 
 
-def choose_sampler(cells: list[int], concepts: dict[int, str], ram: Bytes, baseline: Bytes,
-                   probes: dict[int, Bytes]) -> Sampler:
+def choose_sampler(
+    cells: list[int], concepts: dict[int, str], ram: Bytes, baseline: Bytes, probes: dict[int, Bytes]
+) -> Sampler:
     """Byte, cell and footprint of the position read-out (5.2, 5.3).
 
     baseline: screen after the tail. probes: screen of the probe P(i) for every candidate cell and for

@@ -31,10 +31,34 @@ from vcs.xai.outputs import Position
 from vcs.xai.scoring import Score
 from vcs.xai.state import DENSITY_FLOOR, DENSITY_GATE, State, stream_hash
 
-FIELDS = ("paper", "phase", "method", "game", "state", "target_output", "metric_name", "value", "n", "seed",
-          "stderr", "ci", "where", "commit", "timestamp", "oracle_ref", "arrays", "extra")
-ARRAYS = ("saliency_attr_per_cause", "oracle_abs_delta", "saliency_over_ram", "deletion_curve",
-          "insertion_curve", "scalars")
+FIELDS = (
+    "paper",
+    "phase",
+    "method",
+    "game",
+    "state",
+    "target_output",
+    "metric_name",
+    "value",
+    "n",
+    "seed",
+    "stderr",
+    "ci",
+    "where",
+    "commit",
+    "timestamp",
+    "oracle_ref",
+    "arrays",
+    "extra",
+)
+ARRAYS = (
+    "saliency_attr_per_cause",
+    "oracle_abs_delta",
+    "saliency_over_ram",
+    "deletion_curve",
+    "insertion_curve",
+    "scalars",
+)
 DEFINITION = {
     "F": "Pearson of attribution and |Delta y| per cause (audit protocol 7.1), raw",
     "S": "share of held-out causes predicted within eps by a line fitted on the other half (7.8)",
@@ -46,8 +70,13 @@ DEFINITION = {
 def commit() -> str | None:
     """The commit of the source tree this package runs from, None outside one."""
     try:
-        done = subprocess.run(["git", "-C", str(Path(vcs.__file__).parent), "rev-parse", "HEAD"],
-                              capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(Path(vcs.__file__).parent), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
     except OSError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
@@ -80,8 +109,14 @@ def stem(method: str, game: str, kind: str) -> str:
 
 def provenance(method: Method, rom_sha256: str, stream: list[int], seed: int) -> dict[str, Any]:
     """What a record depends on, apart from the machine it ran on."""
-    return {"rom_sha256": rom_sha256, "stream_sha256": stream_hash(stream), "seed": seed, "rules": method.rules,
-            "method_sha256": source_hash(method), "glassvcs": vcs.__version__}
+    return {
+        "rom_sha256": rom_sha256,
+        "stream_sha256": stream_hash(stream),
+        "seed": seed,
+        "rules": method.rules,
+        "method_sha256": source_hash(method),
+        "glassvcs": vcs.__version__,
+    }
 
 
 def build(state: State, score: Score, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -90,25 +125,40 @@ def build(state: State, score: Score, kind: str) -> tuple[dict[str, Any], dict[s
     over_ram = np.asarray(score.arrays.get("saliency_over_ram", np.zeros(128)), np.float64)
     over = dict(zip(names, score.attribution.tolist(), strict=True))
     horizon = len(state.tail)
-    spelled = (f"f{state.prefix}+{horizon}" if kind == "content" and state.seed == 0
-               else f"gameplay(seed={state.seed},prefix={state.prefix})+{horizon}")
+    spelled = (
+        f"f{state.prefix}+{horizon}"
+        if kind == "content" and state.seed == 0
+        else f"gameplay(seed={state.seed},prefix={state.prefix})+{horizon}"
+    )
     extra: dict[str, Any] = {
-        "output_kind": kind, "method_key": method.name,
+        "output_kind": kind,
+        "method_key": method.name,
         "content_ram_index": getattr(score.output, "cell", -1) if kind == "content" else -1,
         "cause_names": names,
         "cause_concepts": [c.concept for c in score.causes],
         "oracle_abs_delta_per_cause": dict(zip(names, score.oracle.tolist(), strict=True)),
         "saliency_attr_per_cause": over,
-        "metrics": {"pearson_corr": score.pearson, "spearman_corr": score.spearman,
-                    "precision_at_k": score.precision, "topk": min(3, len(names)),
-                    "deletion_auc": score.deletion_auc, "insertion_auc": score.insertion_auc},
-        "triad": {"F": score.pearson, "S": score.sufficiency, "M": score.minimality.value,
-                  "S_note": None if score.sufficiency is not None else "undefined: fewer than 4 causes",
-                  "M_note": None if score.minimality.value is not None else "undefined: no mover or nothing named",
-                  "M_true_minimal_size": score.minimality.movers, "M_named_size": score.minimality.named,
-                  "definition": DEFINITION},
+        "metrics": {
+            "pearson_corr": score.pearson,
+            "spearman_corr": score.spearman,
+            "precision_at_k": score.precision,
+            "topk": min(3, len(names)),
+            "deletion_auc": score.deletion_auc,
+            "insertion_auc": score.insertion_auc,
+        },
+        "triad": {
+            "F": score.pearson,
+            "S": score.sufficiency,
+            "M": score.minimality.value,
+            "S_note": None if score.sufficiency is not None else "undefined: fewer than 4 causes",
+            "M_note": None if score.minimality.value is not None else "undefined: no mover or nothing named",
+            "M_true_minimal_size": score.minimality.movers,
+            "M_named_size": score.minimality.named,
+            "definition": DEFINITION,
+        },
         "harness_positive_control": score.control,
-        "grad_l1": float(np.abs(over_ram).sum()), "sal_max_abs": float(np.abs(score.attribution).max(initial=0.0)),
+        "grad_l1": float(np.abs(over_ram).sum()),
+        "sal_max_abs": float(np.abs(score.attribution).max(initial=0.0)),
         "y_full": score.baseline,
         "oracle_constant": bool(np.ptp(score.oracle) == 0),
         "labelled": state.labelled,
@@ -120,29 +170,64 @@ def build(state: State, score: Score, kind: str) -> tuple[dict[str, Any], dict[s
         sampler = score.output.sampler if isinstance(score.output, Position) else state.position.sampler
         largest = float(np.abs(sampler.gradient(state.ram.astype(np.float32))).max())
         extra["testbed"] = {
-            "prefix": state.prefix, "horizon": horizon, "seed": state.seed,
-            "cause_density_above_floor": state.density, "cause_density_floor": DENSITY_FLOOR,
-            "cause_density_gate_k": DENSITY_GATE, "cause_density_accepted": state.density >= DENSITY_GATE,
-            "n_causes": len(names), "position_byte_ram_index": sampler.cell, "shared_output": score.output.name}
+            "prefix": state.prefix,
+            "horizon": horizon,
+            "seed": state.seed,
+            "cause_density_above_floor": state.density,
+            "cause_density_floor": DENSITY_FLOOR,
+            "cause_density_gate_k": DENSITY_GATE,
+            "cause_density_accepted": state.density >= DENSITY_GATE,
+            "n_causes": len(names),
+            "position_byte_ram_index": sampler.cell,
+            "shared_output": score.output.name,
+        }
         extra["sampler_on"] = {
-            "naive_position_grad_max": 0, "sampler_position_grad_max": largest,
+            "naive_position_grad_max": 0,
+            "sampler_position_grad_max": largest,
             "position_byte_in_cause_set": sampler.cell in state.cells,
-            "per_cause_faithfulness_null": bool(np.all(np.abs(score.attribution) < 1e-9))}
+            "per_cause_faithfulness_null": bool(np.all(np.abs(score.attribution) < 1e-9)),
+        }
 
     def undefined(v: float | None) -> float:
         return float("nan") if v is None else v
 
     arrays: dict[str, NDArray[Any]] = dict(score.arrays) | {
-        "saliency_attr_per_cause": score.attribution, "oracle_abs_delta": score.oracle,
-        "saliency_over_ram": over_ram, "deletion_curve": score.deletion, "insertion_curve": score.insertion,
-        "scalars": np.array([score.pearson, score.spearman, score.precision, undefined(score.deletion_auc),
-                             undefined(score.insertion_auc), float(np.abs(over_ram).sum())])}
+        "saliency_attr_per_cause": score.attribution,
+        "oracle_abs_delta": score.oracle,
+        "saliency_over_ram": over_ram,
+        "deletion_curve": score.deletion,
+        "insertion_curve": score.insertion,
+        "scalars": np.array(
+            [
+                score.pearson,
+                score.spearman,
+                score.precision,
+                undefined(score.deletion_auc),
+                undefined(score.insertion_auc),
+                float(np.abs(over_ram).sum()),
+            ]
+        ),
+    }
     record = {
-        "paper": "P2", "phase": "phaseB_attribution", "method": method.record_name, "game": state.game,
-        "state": spelled, "target_output": score.output.name, "metric_name": "pearson_corr_with_oracle",
-        "value": score.pearson, "n": len(names), "seed": state.seed, "stderr": None, "ci": None,
-        "where": where(method), "commit": commit(), "timestamp": f"{time.time():.0f}",
-        "oracle_ref": "vcs/xai/oracle.py", "arrays": stem(method.name, state.game, kind) + ".npz", "extra": extra}
+        "paper": "P2",
+        "phase": "phaseB_attribution",
+        "method": method.record_name,
+        "game": state.game,
+        "state": spelled,
+        "target_output": score.output.name,
+        "metric_name": "pearson_corr_with_oracle",
+        "value": score.pearson,
+        "n": len(names),
+        "seed": state.seed,
+        "stderr": None,
+        "ci": None,
+        "where": where(method),
+        "commit": commit(),
+        "timestamp": f"{time.time():.0f}",
+        "oracle_ref": "vcs/xai/oracle.py",
+        "arrays": stem(method.name, state.game, kind) + ".npz",
+        "extra": extra,
+    }
     return record, arrays
 
 
@@ -158,22 +243,32 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or any(f not in record for f in FIELDS):
-            raise VcsError(f"{path} is not an audit record: fields are missing; delete it and run the audit again")
+            raise VcsError(
+                f"{path} is not an audit record: fields are missing; delete it and run the audit again"
+            )
         name = str(record["arrays"])
         if Path(name).name != name:
             raise VcsError(f"{path} names arrays outside its folder; delete it and run the audit again")
         with np.load(path.with_name(name), allow_pickle=False) as stored:
             arrays = {k: stored[k] for k in stored.files}
         n = int(record["n"])
-        lengths = {"saliency_attr_per_cause": n, "oracle_abs_delta": n, "saliency_over_ram": 128, "scalars": 6}
-        bad = [k for k in ARRAYS if k not in arrays] + [k for k, m in lengths.items() if arrays[k].shape != (m,)]
+        lengths = {
+            "saliency_attr_per_cause": n,
+            "oracle_abs_delta": n,
+            "saliency_over_ram": 128,
+            "scalars": 6,
+        }
+        bad = [k for k in ARRAYS if k not in arrays] + [
+            k for k, m in lengths.items() if arrays[k].shape != (m,)
+        ]
         if bad or len(record["extra"]["cause_names"]) != n:
             raise VcsError(f"{path} is damaged: its arrays do not fit; delete it and run the audit again")
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as why:
         if isinstance(why, VcsError):
             raise
-        raise VcsError(f"{path} cannot be read as an audit record ({why}); delete it and run the audit "
-                       "again") from None
+        raise VcsError(
+            f"{path} cannot be read as an audit record ({why}); delete it and run the audit again"
+        ) from None
     return record, arrays
 
 

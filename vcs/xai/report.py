@@ -72,11 +72,17 @@ def _stack(method: methods.Method, source: str) -> tuple[list[Step], set[str]]:
             line = int(number)
         elif (ROOT / file).is_file():
             line = _line(ROOT / file, text)
-        else:               # an installation without the sources of the compiled engine
+        else:  # an installation without the sources of the compiled engine
             continue
         used.add(file)
-        steps.append(Step(f"{file}:{line}", f"{source.rstrip('/')}/{file}#L{line}" if source
-                          else f"source/{file}.html#L{line}", what, bool(source)))
+        steps.append(
+            Step(
+                f"{file}:{line}",
+                f"{source.rstrip('/')}/{file}#L{line}" if source else f"source/{file}.html#L{line}",
+                what,
+                bool(source),
+            )
+        )
     return steps, used
 
 
@@ -85,8 +91,13 @@ def _environment() -> Any:
         import jinja2
     except ImportError:
         raise VcsError("the report needs jinja2: pip install 'glassvcs[xai]'") from None
-    env = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True,
-                             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     env.filters["num"] = lambda v, digits=3: "n/a" if v is None else f"{v:.{digits}f}"
     env.globals |= {"version": vcs.__version__, "commit": records.commit()}
     return env
@@ -106,8 +117,10 @@ def _images(task: tuple[str, list[tuple[str, str]], str]) -> str:
     for name, record_path in shown:
         record, arrays = records.load(Path(record_path))
         kind = record["extra"]["output_kind"]
-        for label, values, colour in (("oracle", arrays["oracle_abs_delta"], figures.ORACLE),
-                                      (name, arrays["saliency_attr_per_cause"], figures.METHOD)):
+        for label, values, colour in (
+            ("oracle", arrays["oracle_abs_delta"], figures.ORACLE),
+            (name, arrays["saliency_attr_per_cause"], figures.METHOD),
+        ):
             target = record["extra"].get("content_ram_index", -1)
             file = f"{label}_{kind}_{target}.png" if label == "oracle" else f"{label}_{kind}.png"
             if file in drawn:
@@ -118,8 +131,14 @@ def _images(task: tuple[str, list[tuple[str, str]], str]) -> str:
     return game
 
 
-def build(folder: Path | str, out: Path | str, *, jobs: int = 1, source: str = "",
-          progress: Callable[[int, int], None] | None = None) -> Path:
+def build(
+    folder: Path | str,
+    out: Path | str,
+    *,
+    jobs: int = 1,
+    source: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
     """Build the site of a record folder into ``out`` and return the path of its index.
 
     jobs: processes for the pictures. source: base address for source links; by default the sources are
@@ -155,22 +174,42 @@ def build(folder: Path | str, out: Path | str, *, jobs: int = 1, source: str = "
     for _ in _parallel([(g, shown, str(out)) for g, shown in by_game.items()], jobs):
         advance()
     files.write_bytes(out / "style.css", (Path(__file__).parent / "templates" / "style.css").read_bytes())
-    page("index.html", "index.html", title="Which explanations are true?", rows=[asdict(r) for r in rows],
-         absent=methods.not_applicable())
+    page(
+        "index.html",
+        "index.html",
+        title="Which explanations are true?",
+        rows=[asdict(r) for r in rows],
+        absent=methods.not_applicable(),
+    )
     used: set[str] = set()
     for row in rows:
         method = _method(row)
         stack, linked = _stack(method, source)
         used |= linked
-        page(f"methods/{method.name}.html", "method.html", title=method.title, method=method, row=asdict(row),
-             games=[t for t in table if t["method"] == method.name], stack=stack)
+        page(
+            f"methods/{method.name}.html",
+            "method.html",
+            title=method.title,
+            method=method,
+            row=asdict(row),
+            games=[t for t in table if t["method"] == method.name],
+            stack=stack,
+        )
         for (name, game), entries in by_page.items():
             if name != method.name:
                 continue
             outputs = [_output(path, record, out) for path, record in entries]
-            page(f"pages/{name}/{game}.html", "game.html", title=f"{method.title}: {game}", method=method,
-                 game=game, outputs=outputs, stack=stack, height=outputs[0]["rows"],
-                 labelled=entries[0][1]["extra"]["labelled"])
+            page(
+                f"pages/{name}/{game}.html",
+                "game.html",
+                title=f"{method.title}: {game}",
+                method=method,
+                game=game,
+                outputs=outputs,
+                stack=stack,
+                height=outputs[0]["rows"],
+                labelled=entries[0][1]["extra"]["labelled"],
+            )
             advance()
     if not source:
         for file in sorted(used):
@@ -210,18 +249,33 @@ def _output(path: Path, record: dict[str, Any], out: Path) -> dict[str, Any]:
     scores, triad = extra["metrics"], extra["triad"]
     image = out / "img" / record["game"] / "frame.png"
     return {
-        "kind": kind, "target": record["target_output"], "F": metrics.clip01(record["value"]),
-        "raw": record["value"], "spearman": scores["spearman_corr"], "precision": scores["precision_at_k"],
-        "deletion_auc": scores["deletion_auc"], "insertion_auc": scores["insertion_auc"], "S": triad["S"],
-        "M": triad["M"], "movers": triad["M_true_minimal_size"], "named": triad["M_named_size"],
-        "constant": extra["oracle_constant"], "oracle_image": f"oracle_{kind}_{extra['content_ram_index']}.png",
-        "method_image": f"{extra['method_key']}_{kind}.png", "rows": _rows(image),
-        "bars": figures.bars_svg(extra["cause_names"], arrays["oracle_abs_delta"],
-                                 arrays["saliency_attr_per_cause"]),
+        "kind": kind,
+        "target": record["target_output"],
+        "F": metrics.clip01(record["value"]),
+        "raw": record["value"],
+        "spearman": scores["spearman_corr"],
+        "precision": scores["precision_at_k"],
+        "deletion_auc": scores["deletion_auc"],
+        "insertion_auc": scores["insertion_auc"],
+        "S": triad["S"],
+        "M": triad["M"],
+        "movers": triad["M_true_minimal_size"],
+        "named": triad["M_named_size"],
+        "constant": extra["oracle_constant"],
+        "oracle_image": f"oracle_{kind}_{extra['content_ram_index']}.png",
+        "method_image": f"{extra['method_key']}_{kind}.png",
+        "rows": _rows(image),
+        "bars": figures.bars_svg(
+            extra["cause_names"], arrays["oracle_abs_delta"], arrays["saliency_attr_per_cause"]
+        ),
         "curves": figures.curves_svg(arrays["deletion_curve"], arrays["insertion_curve"]),
-        "json": path.name, "npz": path.with_suffix(".npz").name, "state": record["state"],
-        "rom": extra["provenance"]["rom_sha256"], "stream": extra["provenance"]["stream_sha256"],
-        "version": extra["provenance"]["glassvcs"]}
+        "json": path.name,
+        "npz": path.with_suffix(".npz").name,
+        "state": record["state"],
+        "rom": extra["provenance"]["rom_sha256"],
+        "stream": extra["provenance"]["stream_sha256"],
+        "version": extra["provenance"]["glassvcs"],
+    }
 
 
 def _rows(image: Path) -> int:

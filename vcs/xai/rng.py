@@ -122,10 +122,10 @@ class Generator:
         """The next ``count`` 64-bit outputs, each the bits of a double in [1, 2)."""
         while len(self._outputs) - self._next < count:
             self._block()
-            self._outputs = self._outputs[self._next:] + self._u
+            self._outputs = self._outputs[self._next :] + self._u
             self._next = 0
         first, self._next = self._next, self._next + count
-        return self._outputs[first:self._next]
+        return self._outputs[first : self._next]
 
     def bits52(self) -> int:
         """A 52-bit draw from the float cache."""

@@ -75,14 +75,33 @@ def score(state: State, method: str | Method, output: str | Output, *, curves: b
     averaged = a if result.averaged is None else checked(result.averaged, len(causes), chosen.name)
     o = state.effects(target)
     empty = np.zeros(0)
-    deletion, insertion, del_auc, ins_auc = _curves(state, target, a) if curves else (empty, empty, None, None)
+    deletion, insertion, del_auc, ins_auc = (
+        _curves(state, target, a) if curves else (empty, empty, None, None)
+    )
     _, _, best_del, best_ins = _curves(state, target, o) if curves else (empty, empty, None, None)
     return Score(
-        method=chosen, output=target, causes=tuple(causes), attribution=a, averaged=averaged, oracle=o,
-        baseline=state.value(target), pearson=metrics.pearson(a, o), spearman=metrics.spearman(a, o),
-        precision=metrics.precision_at_k(a, o), deletion=deletion, insertion=insertion, deletion_auc=del_auc,
-        insertion_auc=ins_auc, sufficiency=metrics.sufficiency(averaged, o),
+        method=chosen,
+        output=target,
+        causes=tuple(causes),
+        attribution=a,
+        averaged=averaged,
+        oracle=o,
+        baseline=state.value(target),
+        pearson=metrics.pearson(a, o),
+        spearman=metrics.spearman(a, o),
+        precision=metrics.precision_at_k(a, o),
+        deletion=deletion,
+        insertion=insertion,
+        deletion_auc=del_auc,
+        insertion_auc=ins_auc,
+        sufficiency=metrics.sufficiency(averaged, o),
         minimality=metrics.minimality(averaged, o),
-        control={"pearson_corr": metrics.pearson(o, o), "precision_at_k": metrics.precision_at_k(o, o),
-                 "deletion_auc": best_del, "insertion_auc": best_ins},
-        extra=dict(result.extra), arrays=dict(result.arrays))
+        control={
+            "pearson_corr": metrics.pearson(o, o),
+            "precision_at_k": metrics.precision_at_k(o, o),
+            "deletion_auc": best_del,
+            "insertion_auc": best_ins,
+        },
+        extra=dict(result.extra),
+        arrays=dict(result.arrays),
+    )

@@ -73,21 +73,23 @@ class State:
     ``content`` and ``position`` (the audited outputs), ``density``.
     """
 
-    def __init__(self, game: Any, seed: int = 0, *, threads: int = 1,
-                 labels: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self, game: Any, seed: int = 0, *, threads: int = 1, labels: Mapping[int, str] | None = None
+    ) -> None:
         image = roms.find(game)
         self.game, self.rom_sha256, self.seed = image.name, image.sha256, seed
         self.stream, self.prefix = actions_of(seed)
-        self.tail = self.stream[self.prefix:]
+        self.tail = self.stream[self.prefix :]
         self.machine = AuditMachine(image)
         pool = [self.machine.ram]
-        for action in self.stream[:self.prefix]:
+        for action in self.stream[: self.prefix]:
             self.machine.step(action)
             pool.append(self.machine.ram)
         self.pool: Bytes = np.stack(pool)
         self.ram = self.pool[-1]
         self.oracle = Oracle(self.machine, self.tail, threads=threads)
         self.baseline = self.oracle.baseline
+        self.gradients: dict[tuple[str, str], list[Any]] = {}  # end-to-end sweeps that methods share
         self.labelled = True
         if labels is None:
             labels = self._published_labels()
@@ -107,7 +109,7 @@ class State:
 
     # ------------------------------------------------------------------ re-runs
     def outcomes(self, runs: Sequence[Run]) -> list[Outcome]:
-        """The outcome of each run (a tuple of interventions at the checkpoint); known ones are not run again."""
+        """The outcome of each run, interventions at the checkpoint; known ones are not run again."""
         keys = [_key(run) for run in runs]
         new = {k: run for k, run in zip(keys, runs, strict=True) if k not in self._cache}
         if new:
@@ -129,7 +131,7 @@ class State:
 
     def masked(self, cells: Iterable[int]) -> Run:
         """The run that sets RAM cells to 0 at the checkpoint."""
-        return self.write({i: 0 for i in cells})
+        return self.write(dict.fromkeys(cells, 0))
 
     @staticmethod
     def occluded(causes: Iterable[Cause]) -> Run:
@@ -151,7 +153,9 @@ class State:
     def persistence(self) -> dict[int, float]:
         """Per candidate cell, the largest effect of any cause on the cell itself (4.1)."""
         outcomes = self.outcomes([c.do for c in self.causes])
-        return {c: max(abs(float(o.ram[c]) - float(self.baseline.ram[c])) for o in outcomes) for c in self.cells}
+        return {
+            c: max(abs(float(o.ram[c]) - float(self.baseline.ram[c])) for o in outcomes) for c in self.cells
+        }
 
     @cached_property
     def content(self) -> Content:
@@ -166,7 +170,9 @@ class State:
         runs = [self.write({i: (int(self.ram[i]) + 24) % 256}) for i in probed]
         outcomes = self.oracle.run(runs, actions=[0] * 15, screens=True)
         probes = {i: o.picture() for i, o in zip(probed, outcomes, strict=True)}
-        return Position.of(choose_sampler(self.cells, self.concepts, self.ram, self.baseline.picture(), probes))
+        return Position.of(
+            choose_sampler(self.cells, self.concepts, self.ram, self.baseline.picture(), probes)
+        )
 
     def output(self, kind: str) -> Output:
         """The audited output of a kind, ``content`` or ``position``."""
@@ -185,12 +191,20 @@ class State:
         """The recorded baseline: the tail from the checkpoint, for end-to-end gradients (`vcs.grads`)."""
         return self.machine.clone().trace(self.tail)
 
-    def curves(self, output: Output, attribution: Sequence[float] | NDArray[np.float64]
-               ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def trace_at(self, ram: Bytes) -> Trace:
+        """The recorded tail from the checkpoint with other RAM contents, uint8[128]."""
+        machine = self.machine.clone()
+        for i, value in enumerate(ram):
+            machine.poke_ram(i, int(value))
+        return machine.trace(self.tail)
+
+    def curves(
+        self, output: Output, attribution: Sequence[float] | NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Deletion and insertion curve on the true machine, float64[n + 1] each (7.5)."""
         order = [self.causes[i] for i in metrics.descending(attribution)]
         n = len(order)
         deletion = [self.occluded(order[:j]) for j in range(n + 1)]
         insertion = [self.occluded(order[j:]) for j in range(n + 1)]
         values = self.values(output, deletion + insertion)
-        return values[:n + 1], values[n + 1:]
+        return values[: n + 1], values[n + 1 :]

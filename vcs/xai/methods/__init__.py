@@ -20,8 +20,16 @@ from vcs.xai.causes import Cause
 from vcs.xai.outputs import Output
 from vcs.xai.state import State
 
-TRADITIONS = ("gradient", "probing", "correlational", "dimension reduction", "intervention", "causal",
-              "descriptive", "control")
+TRADITIONS = (
+    "gradient",
+    "probing",
+    "correlational",
+    "dimension reduction",
+    "intervention",
+    "causal",
+    "descriptive",
+    "control",
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Method:
 
     name: key in file names and on the command line. attribute: the method. title, tradition, summary,
     reference: for people. record_name: the ``method`` field of records. rules: rule set of its gradient
-    ("hand-made", "value", "bit" or "" without gradient). choose: replaces the audited output by another (9.1).
+    ("hand-made", "value", "bit" or "" without gradient). choose: replaces the audited output (9.1).
     not_applicable: why it has no meaning on this machine; such a method is listed, never scored.
     """
 
@@ -87,7 +95,9 @@ def register(name: str, **facts: Any) -> Callable[[Attribute], Attribute]:
         if known is not None and known.attribute.__module__ != attribute.__module__:
             raise VcsError(f"a method called {name!r} is already registered; choose another name")
         text = (attribute.__doc__ or "").strip()
-        _METHODS[name] = Method(name, attribute, **{"title": name, "summary": text, "record_name": name} | facts)
+        _METHODS[name] = Method(
+            name, attribute, **{"title": name, "summary": text, "record_name": name} | facts
+        )
         return attribute
 
     return add
@@ -135,8 +145,9 @@ def checked(values: ArrayLike, n: int, name: str) -> NDArray[np.float64]:
     try:
         out = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise VcsError(f"method {name} returned something that is no array of numbers; return one number "
-                       "per cause") from None
+        raise VcsError(
+            f"method {name} returned something that is no array of numbers; return one number per cause"
+        ) from None
     if out.shape != (n,):
         raise VcsError(f"method {name} returned shape {out.shape}, wanted ({n},): one number per cause")
     if not np.isfinite(out).all():

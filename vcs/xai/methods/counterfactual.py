@@ -20,12 +20,20 @@ def changeable_cell(state: State, output: Output) -> Output:
     if output.kind != "content":
         return output
     cells = state.sorted_cells
-    differ = [c for c in cells if (state.pool[list(FRAMES), c] != state.ram[c]).any() and state.persistence[c] > 0]
+    differ = [
+        c for c in cells if (state.pool[list(FRAMES), c] != state.ram[c]).any() and state.persistence[c] > 0
+    ]
     return Content.of(max(differ or cells, key=lambda c: state.persistence[c]))
 
 
-@register("counterfactual", title="Counterfactual", tradition="intervention", choose=changeable_cell,
-          reference="Wachter et al. 2018", published=(0.4329, 0.5886, 0.2772))
+@register(
+    "counterfactual",
+    title="Counterfactual",
+    tradition="intervention",
+    choose=changeable_cell,
+    reference="Wachter et al. 2018",
+    published=(0.4329, 0.5886, 0.2772),
+)
 def counterfactual(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Change of the output when one cell takes its value of an earlier frame, the one that moves it most."""
     cells, y0 = state.sorted_cells, state.value(output)
@@ -39,9 +47,17 @@ def counterfactual(state: State, output: Output, causes: Sequence[Cause]) -> Att
     reached = 0.0
     while goal > 0 and reached < TARGET * goal and len(minimal) < len(cells):
         rest = [c for c in cells if c not in minimal]
-        moved = np.abs(state.values(output, [state.write({k: other[k] for k in [*minimal, c]}) for c in rest]) - y0)
+        moved = np.abs(
+            state.values(output, [state.write({k: other[k] for k in [*minimal, c]}) for c in rest]) - y0
+        )
         minimal.append(rest[int(np.argmax(moved))])
         reached = float(moved.max())
-    return Attribution(per_cause(causes, dict(zip(cells, single, strict=True))),
-                       extra={"alternative_frame": frame, "full_move": goal, "minimal_set": minimal,
-                              "minimal_set_move": reached})
+    return Attribution(
+        per_cause(causes, dict(zip(cells, single, strict=True))),
+        extra={
+            "alternative_frame": frame,
+            "full_move": goal,
+            "minimal_set": minimal,
+            "minimal_set_move": reached,
+        },
+    )

@@ -25,14 +25,24 @@ def one(state: State, output: Output, seed: int) -> NDArray[np.float64]:
         row = state.pool[1 + generator.below(len(state.pool) - 1)].astype(np.float32)
         alpha = np.float32(generator.uniform32())
         total += (x - row) * output.readout.gradient(row + alpha * (x - row))
-    return np.abs(total / np.float32(DRAWS)).astype(np.float64)
+    return np.asarray(np.abs(total / np.float32(DRAWS)), np.float64)
 
 
-@register("expected_gradients", title="Expected gradients", tradition="gradient", rules="hand-made",
-          reference="Erion et al. 2021", published=(0.1754, 0.3252, 0.0255))
+@register(
+    "expected_gradients",
+    title="Expected gradients",
+    tradition="gradient",
+    rules="hand-made",
+    reference="Erion et al. 2021",
+    published=(0.1754, 0.3252, 0.0255),
+)
 def expected_gradients(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Integrated gradients with baselines drawn from the 90 frames played before."""
     maps = [one(state, output, FIRST_SEED + s) for s in range(SEEDS)]
     vectors = [per_cause(causes, m) for m in maps]
-    return Attribution(vectors[0], averaged=np.mean(vectors, axis=0), extra={"draws": DRAWS, "seeds": SEEDS},
-                       arrays={"saliency_over_ram": maps[0], "attr_per_seed": np.stack(vectors)})
+    return Attribution(
+        vectors[0],
+        averaged=np.mean(vectors, axis=0),
+        extra={"draws": DRAWS, "seeds": SEEDS},
+        arrays={"saliency_over_ram": maps[0], "attr_per_seed": np.stack(vectors)},
+    )

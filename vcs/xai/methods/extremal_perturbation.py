@@ -14,8 +14,13 @@ from vcs.xai.outputs import Output
 from vcs.xai.state import State
 
 
-@register("extremal_perturbation", title="Extremal perturbation", tradition="intervention",
-          reference="Fong et al. 2019", published=(0.4605, 0.5736, 0.3474))
+@register(
+    "extremal_perturbation",
+    title="Extremal perturbation",
+    tradition="intervention",
+    reference="Fong et al. 2019",
+    published=(0.4605, 0.5736, 0.3474),
+)
 def extremal_perturbation(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Occlude causes greedily, at most a quarter of them, while the output moves further."""
     y0 = state.value(output)
@@ -40,5 +45,10 @@ def extremal_perturbation(state: State, output: Output, causes: Sequence[Cause])
     top = {causes[i].cell for i in metrics.descending(effects)[:3] if effects[i] > 0}
     named = {causes[i].cell for i in mask}
     union = top | named
-    return Attribution(values, extra={"mask": [causes[i].name for i in mask],
-                                      "mask_iou_with_top_movers": len(top & named) / len(union) if union else None})
+    return Attribution(
+        values,
+        extra={
+            "mask": [causes[i].name for i in mask],
+            "mask_iou_with_top_movers": len(top & named) / len(union) if union else None,
+        },
+    )

@@ -20,15 +20,23 @@ def score_cell(state: State, output: Output) -> Output:
     if not alive:
         return Content.of(state.cells[0])
     runs = [state.write({c: (int(state.ram[c]) + 17) % 256}) for c in alive]
-    kept = {c: abs(float(o.ram[c]) - float(state.baseline.ram[c]))
-            for c, o in zip(alive, state.outcomes(runs), strict=True)}
+    kept = {
+        c: abs(float(o.ram[c]) - float(state.baseline.ram[c]))
+        for c, o in zip(alive, state.outcomes(runs), strict=True)
+    }
     scores = [c for c in alive if "score" in state.concepts[c].lower() and kept[c] > 0]
     return Content.of(max(scores or alive, key=lambda c: kept[c]))
 
 
-@register("gradient_x_input", title="Gradient x input (DeepLIFT, zero baseline)", tradition="gradient",
-          rules="hand-made", choose=score_cell, reference="Shrikumar et al. 2017",
-          published=(0.4856, 0.8563, 0.1150))
+@register(
+    "gradient_x_input",
+    title="Gradient x input (DeepLIFT, zero baseline)",
+    tradition="gradient",
+    rules="hand-made",
+    choose=score_cell,
+    reference="Shrikumar et al. 2017",
+    published=(0.4856, 0.8563, 0.1150),
+)
 def gradient_x_input(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Absolute product of each RAM byte with the gradient of the read-out."""
     ram = state.ram.astype(np.float32)

@@ -16,12 +16,19 @@ from vcs.xai.outputs import Output
 from vcs.xai.state import State
 
 
-@register("guided_backprop", title="Guided backprop", tradition="gradient", rules="hand-made",
-          reference="Springenberg et al. 2015", published=(0.3223, 0.6447, 0.0000))
+@register(
+    "guided_backprop",
+    title="Guided backprop",
+    tradition="gradient",
+    rules="hand-made",
+    reference="Springenberg et al. 2015",
+    published=(0.3223, 0.6447, 0.0000),
+)
 def guided_backprop(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Gradient of the read-out with its negative entries removed."""
     gradient = output.readout.gradient(state.ram.astype(np.float32))
     kept = np.maximum(gradient, 0.0).astype(np.float64)
     negative = int(np.count_nonzero(gradient < 0))
-    return Attribution(per_cause(causes, kept), extra={"negative_entries_cut": negative},
-                       arrays={"saliency_over_ram": kept})
+    return Attribution(
+        per_cause(causes, kept), extra={"negative_entries_cut": negative}, arrays={"saliency_over_ram": kept}
+    )

@@ -18,6 +18,10 @@ def _refuse(state: State, output: Output, causes: Sequence[Cause]) -> list[float
 for _name, _title, _why in (
     ("grad_cam", "Grad-CAM", "it needs convolutional feature maps; the machine has none"),
     ("attention", "Attention", "it needs attention weights; the machine has none"),
-    ("policy_distillation", "Policy distillation", "it explains an agent's policy; no agent is part of the machine"),
+    (
+        "policy_distillation",
+        "Policy distillation",
+        "it explains an agent's policy; no agent is part of the machine",
+    ),
 ):
     register(_name, title=_title, tradition="descriptive", not_applicable=_why)(_refuse)

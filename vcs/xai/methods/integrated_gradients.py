@@ -25,8 +25,14 @@ def integrate(readout: Readout, x: NDArray[np.float32], x0: NDArray[np.float32])
     return np.asarray((x - x0) * (total / np.float32(STEPS)), np.float32)
 
 
-@register("integrated_gradients", title="Integrated gradients", tradition="gradient", rules="hand-made",
-          reference="Sundararajan et al. 2017", published=(0.3794, 0.6443, 0.1146))
+@register(
+    "integrated_gradients",
+    title="Integrated gradients",
+    tradition="gradient",
+    rules="hand-made",
+    reference="Sundararajan et al. 2017",
+    published=(0.3794, 0.6443, 0.1146),
+)
 def integrated_gradients(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Gradient of the read-out averaged along the path from a baseline, times the way travelled."""
     x = state.ram.astype(np.float32)
@@ -40,4 +46,6 @@ def integrated_gradients(state: State, output: Output, causes: Sequence[Cause]) 
     maps = {name: np.abs(integrate(output.readout, x, x0)) for name, x0 in baselines.items()}
     arrays = {"saliency_over_ram": maps["zeros"].astype(np.float64)}
     arrays |= {f"attr_{name}": per_cause(causes, m) for name, m in maps.items()}
-    return Attribution(per_cause(causes, maps["zeros"]), extra={"baseline": "zeros", "steps": STEPS}, arrays=arrays)
+    return Attribution(
+        per_cause(causes, maps["zeros"]), extra={"baseline": "zeros", "steps": STEPS}, arrays=arrays
+    )

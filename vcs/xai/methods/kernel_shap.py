@@ -19,7 +19,7 @@ COALITIONS, RIDGE = 512, 1e-8
 
 
 def coalitions(generator: Generator, cells: int, count: int) -> dict[tuple[int, ...], float]:
-    """Distinct coalitions (sorted indices present) with their summed kernel weights, in order of first draw."""
+    """Distinct coalitions (sorted indices present), in order of first draw, with summed kernel weights."""
     sizes = np.arange(1, cells)
     p = (cells - 1) / (sizes * (cells - sizes))
     cumulative = np.cumsum(p / p.sum())
@@ -33,8 +33,13 @@ def coalitions(generator: Generator, cells: int, count: int) -> dict[tuple[int, 
     return found
 
 
-@register("kernel_shap", title="KernelSHAP", tradition="intervention", reference="Lundberg and Lee 2017",
-          published=(0.6518, 0.7083, 0.5954))
+@register(
+    "kernel_shap",
+    title="KernelSHAP",
+    tradition="intervention",
+    reference="Lundberg and Lee 2017",
+    published=(0.6518, 0.7083, 0.5954),
+)
 def kernel_shap(state: State, output: Output, causes: Sequence[Cause]) -> NDArray[np.float64]:
     """Shapley values of the cells, a masked cell being 0, from 512 sampled coalitions."""
     cells = state.sorted_cells
@@ -56,8 +61,12 @@ def kernel_shap(state: State, output: Output, causes: Sequence[Cause]) -> NDArra
     return per_cause(causes, dict(zip(cells, np.abs(phi), strict=True)))
 
 
-@register("kernel_shap_lib", title="KernelSHAP (shap library)", tradition="intervention",
-          reference="Lundberg and Lee 2017; shap.KernelExplainer")
+@register(
+    "kernel_shap_lib",
+    title="KernelSHAP (shap library)",
+    tradition="intervention",
+    reference="Lundberg and Lee 2017; shap.KernelExplainer",
+)
 def kernel_shap_lib(state: State, output: Output, causes: Sequence[Cause]) -> NDArray[np.float64]:
     """The same values by shap.KernelExplainer with 512 samples, without regularisation."""
     try:
@@ -67,15 +76,17 @@ def kernel_shap_lib(state: State, output: Output, causes: Sequence[Cause]) -> ND
     cells = state.sorted_cells
 
     def model(keep: NDArray[np.float64]) -> NDArray[np.float64]:
-        return state.values(output, [state.masked(c for c, k in zip(cells, row, strict=True) if k < 0.5)
-                                     for row in keep])
+        return state.values(
+            output, [state.masked(c for c, k in zip(cells, row, strict=True) if k < 0.5) for row in keep]
+        )
 
-    before = np.random.get_state()
-    np.random.seed(0)           # shap draws from NumPy's global stream
+    before = np.random.get_state()  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002 - shap draws from NumPy's global stream
     try:
         explainer = shap.KernelExplainer(model, np.zeros((1, len(cells))))
-        phi = explainer.shap_values(np.ones(len(cells)), nsamples=COALITIONS, l1_reg="num_features(%d)" % len(cells),
-                                    silent=True)
+        phi = explainer.shap_values(
+            np.ones(len(cells)), nsamples=COALITIONS, l1_reg=f"num_features({len(cells)})", silent=True
+        )
     finally:
-        np.random.set_state(before)
+        np.random.set_state(before)  # noqa: NPY002
     return per_cause(causes, dict(zip(cells, np.abs(np.ravel(phi)), strict=True)))

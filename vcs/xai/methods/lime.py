@@ -30,18 +30,25 @@ def fit(state: State, output: Output, seed: int) -> NDArray[np.float64]:
         # attribution (the study published the correlation of that noise for two games).
         return np.zeros(n)
     distance = 1.0 - np.sqrt(masks.sum(axis=1) / n)
-    weight = np.exp(-(distance / (0.75 * np.sqrt(n))) ** 2)
+    weight = np.exp(-((distance / (0.75 * np.sqrt(n))) ** 2))
     x = np.hstack([np.ones((SAMPLES, 1)), masks])
     normal = x.T @ (weight[:, None] * x) + np.diag([0.0] + [RIDGE] * n)
     return np.asarray(np.abs(np.linalg.solve(normal, x.T @ (weight * y))[1:]))
 
 
-@register("lime", title="LIME", tradition="intervention", reference="Ribeiro et al. 2016",
-          published=(0.6441, 0.6973, 0.5910))
+@register(
+    "lime",
+    title="LIME",
+    tradition="intervention",
+    reference="Ribeiro et al. 2016",
+    published=(0.6441, 0.6973, 0.5910),
+)
 def lime(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Coefficients of a local linear model of the output in which cells are kept."""
     fits = [fit(state, output, 101 * s) for s in range(FITS)]
     cells = state.sorted_cells
-    return Attribution(per_cause(causes, dict(zip(cells, fits[0], strict=True))),
-                       extra={"samples": SAMPLES, "coefficient_std_max": float(np.std(fits, axis=0).max())},
-                       arrays={"coefficients_per_seed": np.stack(fits)})
+    return Attribution(
+        per_cause(causes, dict(zip(cells, fits[0], strict=True))),
+        extra={"samples": SAMPLES, "coefficient_std_max": float(np.std(fits, axis=0).max())},
+        arrays={"coefficients_per_seed": np.stack(fits)},
+    )

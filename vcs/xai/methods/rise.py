@@ -21,8 +21,13 @@ def random_masks(generator: Generator, count: int, cells: int) -> NDArray[np.boo
     return np.array([[generator.uniform() < KEEP for _ in range(cells)] for _ in range(count)], bool)
 
 
-@register("rise", title="RISE", tradition="intervention", reference="Petsiuk et al. 2018",
-          published=(0.5522, 0.6644, 0.4399))
+@register(
+    "rise",
+    title="RISE",
+    tradition="intervention",
+    reference="Petsiuk et al. 2018",
+    published=(0.5522, 0.6644, 0.4399),
+)
 def rise(state: State, output: Output, causes: Sequence[Cause]) -> NDArray[np.float64]:
     """Mean output over 500 random maskings that keep the cell, against the mean over cells."""
     cells = state.sorted_cells

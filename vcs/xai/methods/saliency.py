@@ -12,8 +12,15 @@ from vcs.xai.outputs import Output
 from vcs.xai.state import State
 
 
-@register("saliency", title="Vanilla gradient (saliency)", tradition="gradient", record_name="vanilla_saliency",
-          rules="hand-made", reference="Simonyan et al. 2014", published=(0.3798, 0.6447, 0.1150))
+@register(
+    "saliency",
+    title="Vanilla gradient (saliency)",
+    tradition="gradient",
+    record_name="vanilla_saliency",
+    rules="hand-made",
+    reference="Simonyan et al. 2014",
+    published=(0.3798, 0.6447, 0.1150),
+)
 def saliency(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Absolute gradient of the study's read-out: a one-hot RAM read, or the triangular sampler."""
     gradient = np.abs(output.readout.gradient(state.ram.astype(np.float32)))

@@ -15,8 +15,14 @@ from vcs.xai.state import State
 COPIES, SIGMA = 50, 8.0
 
 
-@register("smoothgrad", title="SmoothGrad", tradition="gradient", rules="hand-made",
-          reference="Smilkov et al. 2017", published=(0.3799, 0.6447, 0.1151))
+@register(
+    "smoothgrad",
+    title="SmoothGrad",
+    tradition="gradient",
+    rules="hand-made",
+    reference="Smilkov et al. 2017",
+    published=(0.3799, 0.6447, 0.1151),
+)
 def smoothgrad(state: State, output: Output, causes: Sequence[Cause]) -> Attribution:
     """Absolute gradient of the read-out averaged over Gaussian noise of 8 counts on every cell."""
     generator = Generator(0)
@@ -25,5 +31,6 @@ def smoothgrad(state: State, output: Output, causes: Sequence[Cause]) -> Attribu
         noisy = (state.ram + SIGMA * generator.normals(128)).astype(np.float32)
         total += np.abs(output.readout.gradient(noisy))
     mean = total / COPIES
-    return Attribution(per_cause(causes, mean), extra={"copies": COPIES, "sigma": SIGMA},
-                       arrays={"saliency_over_ram": mean})
+    return Attribution(
+        per_cause(causes, mean), extra={"copies": COPIES, "sigma": SIGMA}, arrays={"saliency_over_ram": mean}
+    )

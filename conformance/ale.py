@@ -129,7 +129,7 @@ def run(case: Case) -> Outcome:
                 video.add(panels.panel(pair.ours.screen, pair.screen, colours, ("ours", "ale-py")))
     finally:
         if video is not None:
-            video.__exit__()
+            video.close()
     return Outcome(case, EQUAL, counts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Generator
 
@@ -45,26 +46,25 @@ def save_png(image: Image.Image, path: pathlib.Path) -> None:
 
 
 class Video:
-    """Writes panels as an MP4 (needs imageio-ffmpeg, in the extra ``fig``); use as a context manager."""
+    """Writes panels as an MP4 (needs imageio-ffmpeg, in the extra ``fig``); it has its name once closed."""
 
     def __init__(self, path: pathlib.Path, fps: int = 60) -> None:
         self.path, self.fps = path, fps
+        self.temporary = path.with_name(f".{os.getpid()}.{path.name}")
         self.writer: Generator[None, bytes, None] | None = None
-
-    def __enter__(self) -> Video:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        return self
 
     def add(self, image: Image.Image) -> None:
         import imageio_ffmpeg
 
         if self.writer is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self.writer = imageio_ffmpeg.write_frames(
-                str(self.path), image.size, fps=self.fps, macro_block_size=2
+                str(self.temporary), image.size, fps=self.fps, macro_block_size=2
             )
             next(self.writer)
         self.writer.send(np.asarray(image).tobytes())
 
-    def __exit__(self, *unused: object) -> None:
+    def close(self) -> None:
         if self.writer is not None:
             self.writer.close()
+            os.replace(self.temporary, self.path)

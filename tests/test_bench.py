@@ -1,4 +1,4 @@
-"""The benches run, write the rows they promise, and give the report its data. Nothing here asserts a speed."""
+"""The benches run, write the rows they promise, and feed the report. Nothing here asserts a speed."""
 
 from __future__ import annotations
 

@@ -87,6 +87,16 @@ def test_a_difference_to_ale_is_located(monkeypatch: pytest.MonkeyPatch, tmp_pat
     json.dumps(found)
 
 
+def test_video_of_a_run(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("imageio_ffmpeg")
+    from conformance import ale
+
+    params = {"frames": 8, "seed": 0, "sticky": 0.0, "out": str(tmp_path), "video": 5}
+    assert ale.run(Case("ale", "pong", params)).status == EQUAL
+    assert [p.name for p in tmp_path.iterdir()] == ["pong.mp4"]
+
+
 def die(case: Case) -> Outcome:
     """A runner for worker tests: dies, hangs or works, as the game's name says."""
     if case.game == "dies":

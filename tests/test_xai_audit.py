@@ -452,8 +452,11 @@ def test_commands(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "leaderboard.csv").is_file() and (
         tmp_path / "a" / "leaderboard.parquet"
     ).is_file()
-    result = run(app, ["labels", "glass", "--states", "1", "--json", str(tmp_path / "l.json")])
-    assert result.exit_code == 0 and json.loads((tmp_path / "l.json").read_text())["game"] == "glass"
+    result = run(app, ["labels", "glass", "--states", "1", "--out", str(tmp_path / "l")])
+    assert (
+        result.exit_code == 0 and json.loads((tmp_path / "l" / "glass.json").read_text())["game"] == "glass"
+    )
+    assert "**discovered**" in (tmp_path / "l" / "labels.md").read_text()
 
 
 # ---------------------------------------------------------------------------------------------------- report

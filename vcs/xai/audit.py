@@ -485,7 +485,7 @@ def over_states(out: Path) -> list[dict[str, Any]]:
 
 
 def finish(out: Path, summary: Summary) -> list[Row]:
-    """Write summary.json, leaderboard (.json, .csv, .parquet) and per_game (.csv, .parquet) of a record folder.
+    """Write summary (.json), leaderboard (.json, .csv, .parquet) and per_game (.csv, .parquet) of a folder.
 
     Returns the leaderboard rows. Raises VcsError if a file cannot be written or pandas is missing.
     """

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from vcs import files
 from vcs.errors import VcsError
+from vcs.xai.labels import LABEL_HEADS, LabelTable
 
 app = typer.Typer(help="Score explanation methods against the machine's true causes.", no_args_is_help=True)
 console = Console()
@@ -145,19 +146,21 @@ def show_leaderboard(rows: Sequence[object]) -> None:
     console.print(table)
 
 
-@app.command(epilog="Example: vcs labels pong --json pong_labels.json")
+@app.command(epilog="Example: vcs labels pong --out labels")
 def labels(
-    game: Annotated[
+    games: Annotated[
         str,
         typer.Argument(
-            metavar="GAME", help="A game name, or the path of a cartridge image.", show_default=False
+            metavar="GAME",
+            help="A game name, or several with commas, or labelled (54), 64, all (104).",
+            show_default=False,
         ),
     ],
     states: Annotated[int, typer.Option(min=1, max=20, help="Gameplay states to measure in.")] = 3,
     every: Annotated[bool, typer.Option("--all", help="Also measure cells without a label.")] = False,
-    write: Annotated[
+    out: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the table as JSON.", show_default=False),
+        typer.Option(help="Folder for GAME.json and labels.md, the tables.", show_default=False),
     ] = None,
 ) -> None:
     """Measure what labelled RAM cells do to the picture: move, recolour or animate something, and where.
@@ -165,37 +168,42 @@ def labels(
     For each cell that moves something: the affine map from byte to column or row with its residual. A game
     without published labels gets a discovered table, marked as such.
     """
+    from vcs.xai.audit import resolve_games
     from vcs.xai.labels import measure
 
+    chosen = resolve_games(games)
+    tables: list[LabelTable] = []
     with bar() as progress:
-        task = progress.add_task(f"labels {game}", total=None)
-        result = measure(
-            game,
-            states,
-            every_cell=every,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )
-    table = Table(
-        title=f"{result.game}: {'published labels' if result.labelled else 'discovered cells'}, "
-        f"{result.states} states"
-    )
-    for head in ("cell", "label", "does", "pixels", "column =", "row =", "residual", "states"):
+        task = progress.add_task("labels", total=None)
+        for game in chosen:
+            progress.update(task, description=f"labels {game}")
+            tables.append(
+                measure(
+                    game,
+                    states,
+                    every_cell=every,
+                    progress=lambda done, total: progress.update(task, completed=done, total=total),
+                )
+            )
+            if out is not None:
+                files.write_text(out / f"{tables[-1].game}.json", json.dumps(tables[-1].to_json()) + "\n")
+    for table in tables if len(tables) == 1 else ():
+        console.print(labels_table(table))
+    if out is not None:
+        text = "\n".join(table.markdown() for table in tables)
+        files.write_text(out / "labels.md", text)
+        console.print(f"wrote {len(tables)} tables to {out}")
+
+
+def labels_table(result: LabelTable) -> Table:
+    """The table of one game for the terminal."""
+    kind = "published labels" if result.labelled else "discovered cells"
+    table = Table(title=f"{result.game}: {kind}, {result.states} states")
+    for head in LABEL_HEADS:
         table.add_column(head)
     for cell in result.cells:
-        table.add_row(
-            f"RAM[{cell.cell}]",
-            cell.concept or "-",
-            cell.role,
-            str(cell.footprint_pixels or "-"),
-            cell.column.text if cell.column else "-",
-            cell.row.text if cell.row else "-",
-            cell.residual_text,
-            f"{cell.states_seen}/{result.states}",
-        )
-    console.print(table)
-    if write is not None:
-        files.write_text(write, json.dumps(result.to_json(), indent=1) + "\n")
-        console.print(f"wrote {write}")
+        table.add_row(*cell.columns(result.states))
+    return table
 
 
 @app.command(epilog="Example: vcs report audit --out audit/site")

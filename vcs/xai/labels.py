@@ -33,6 +33,7 @@ COARSE = tuple(d for d in range(-96, 97, 8) if d)
 HORIZONS = (1, 2, 3, 4)  # NOOP frames; the first at which the picture answers is used
 WHOLE_SCREEN = 0.25  # share of pixels above which a cell disrupts the picture
 STRAIGHT = 0.9  # R squared from which a map is believed
+LABEL_HEADS = ("cell", "label", "does", "pixels", "column =", "row =", "residual", "states")
 DISCOVERED = 16  # causes of a game without labels
 
 
@@ -77,6 +78,19 @@ class CellReport:
         """Size of the footprint."""
         return len(self.footprint)
 
+    def columns(self, states: int) -> tuple[str, ...]:
+        """The report as texts under `LABEL_HEADS`."""
+        return (
+            f"RAM[{self.cell}]",
+            self.concept or "-",
+            self.role,
+            str(self.footprint_pixels or "-"),
+            self.column.text if self.column else "-",
+            self.row.text if self.row else "-",
+            self.residual_text,
+            f"{self.states_seen}/{states}",
+        )
+
     @property
     def residual_text(self) -> str:
         """Residuals of the maps, in pixels."""
@@ -92,6 +106,14 @@ class LabelTable:
     labelled: bool
     states: int
     cells: tuple[CellReport, ...] = field(default=())
+
+    def markdown(self) -> str:
+        """The table as Markdown."""
+        kind = "published labels, checked" if self.labelled else "**discovered** cells (no published labels)"
+        lines = [f"## {self.game}", "", f"{kind}; {self.states} states; ROM {self.rom_sha256[:12]}", ""]
+        lines += ["| " + " | ".join(LABEL_HEADS) + " |", "|---" * len(LABEL_HEADS) + "|"]
+        lines += ["| " + " | ".join(cell.columns(self.states)) + " |" for cell in self.cells]
+        return "\n".join(lines) + "\n"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for programs."""

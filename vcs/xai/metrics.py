@@ -20,8 +20,15 @@ K = 3  # k of precision@k (7.4)
 NAME_FRACTION = 1e-6  # a cause is named when |A| exceeds this share of max|A| (7.9)
 
 
+def _scaled(a: ArrayLike) -> Vector:
+    """The values as float64; huge ones divided by a power of two, which changes no score but avoids overflow."""
+    x = np.asarray(a, dtype=np.float64)
+    top = float(np.abs(x).max(initial=0.0))
+    return np.ldexp(x, -int(np.frexp(top)[1])) if 1e100 < top < np.inf else x
+
+
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[Vector, Vector]:
-    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    x, y = _scaled(a), _scaled(b)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"two vectors of one length wanted, got shapes {x.shape} and {y.shape}")
     return x, y

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 import platform
 import subprocess
 import time
@@ -119,6 +120,11 @@ def provenance(method: Method, rom_sha256: str, stream: list[int], seed: int) ->
     }
 
 
+def finite(value: float) -> float | None:
+    """The value, or None where JSON has no number for it."""
+    return value if math.isfinite(value) else None
+
+
 def build(state: State, score: Score, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The record of a score and its arrays, by section 12."""
     method, names = score.method, [c.name for c in score.causes]
@@ -157,7 +163,7 @@ def build(state: State, score: Score, kind: str) -> tuple[dict[str, Any], dict[s
             "definition": DEFINITION,
         },
         "harness_positive_control": score.control,
-        "grad_l1": float(np.abs(over_ram).sum()),
+        "grad_l1": finite(float(np.abs(over_ram).sum())),
         "sal_max_abs": float(np.abs(score.attribution).max(initial=0.0)),
         "y_full": score.baseline,
         "oracle_constant": bool(np.ptp(score.oracle) == 0),

@@ -97,7 +97,12 @@ def to_zero(state: State, g: Gradient, cause: Cause) -> float:
 
 def norm(values: Sequence[Sequence[float]] | Vector) -> Vector:
     """Root mean square over sweeps (first axis); of a single sweep the absolute value."""
-    return np.asarray(np.sqrt(np.mean(np.square(np.asarray(values, float)), axis=0)))
+    x = np.asarray(values, float)
+    top = float(np.abs(x).max(initial=0.0))
+    if not 0 < top < np.inf:
+        return np.asarray(np.abs(x).max(axis=0))
+    # gradients through long loops grow beyond 1e200, whose squares no float holds
+    return np.asarray(np.sqrt(np.mean(np.square(x / top), axis=0)) * top)
 
 
 def along(g: Gradient, old: Bytes, new: Bytes) -> Vector:

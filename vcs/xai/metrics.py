@@ -21,7 +21,7 @@ NAME_FRACTION = 1e-6  # a cause is named when |A| exceeds this share of max|A| (
 
 
 def _scaled(a: ArrayLike) -> Vector:
-    """The values as float64; huge ones divided by a power of two, which changes no score but avoids overflow."""
+    """The values as float64; huge ones divided by a power of two: no score changes, nothing overflows."""
     x = np.asarray(a, dtype=np.float64)
     top = float(np.abs(x).max(initial=0.0))
     return np.ldexp(x, -int(np.frexp(top)[1])) if 1e100 < top < np.inf else x

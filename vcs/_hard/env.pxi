@@ -282,12 +282,11 @@ cdef int env_act_frames(VCS* m, int action, float strength, int n, int seen) noe
     return <int32_t>total
 
 
-cdef int env_act(VCS* m, int action, float strength) noexcept nogil:
-    """One agent step (environment.md 6.1, 6.2): frame_skip frames, and the sum of their rewards.
+cdef int env_play(VCS* m, int action, float strength, int n) noexcept nogil:
+    """n frames with one action, and the sum of their rewards, which no setting clamps.
 
     Of a long step only the last two pictures can be seen: the others are not drawn, unless something shows
     that they matter; then the step is taken again with all of them (machine.pyx, skip_begin)."""
-    cdef int n = m.frame_skip if m.frame_skip > 1 else 1
     cdef int32_t reward, before
     if not m.ale and env_over(m):
         return m.s.reward                      # D8: the last reward again
@@ -298,6 +297,12 @@ cdef int env_act(VCS* m, int action, float strength) noexcept nogil:
             reward = env_act_frames(m, action, strength, n, 0)
     else:
         reward = env_act_frames(m, action, strength, n, 0)
+    return reward
+
+
+cdef int env_act(VCS* m, int action, float strength) noexcept nogil:
+    """One agent step (environment.md 6.1, 6.2): frame_skip frames, and the sum of their rewards."""
+    cdef int32_t reward = env_play(m, action, strength, m.frame_skip if m.frame_skip > 1 else 1)
     if not m.ale:
         return reward
     if reward > m.reward_max:

@@ -379,7 +379,7 @@ cdef void frame_end(VCS* m) noexcept nogil:
         t.inprogress = 0
         t.lastlines = t.lines
         t.greyed = 0
-    elif not t.greyed:
+    elif not t.greyed and not m.skipping:
         t.greyed = 1
         first = (t.lines if t.lines > m.y0 else m.y0) - m.y0
         for i in range(first * W, m.h * W):
@@ -406,6 +406,13 @@ cdef void run_frame(VCS* m) noexcept nogil:
         run_relaxed(m, 25000)
         frame_end(m)
         return
+    if m.skipping:
+        m.exact = 0
+        run_batch(m, 25000)
+        frame_end(m)
+        if not s.stop or (m.draw and m.short_frame):
+            m.skip_bad = 1
+        return
     m.exact = m.short_frame or not m.opt & 1
     if not m.exact:
         memcpy(&m.bak, s, <size_t>(<char*>&m.s.sys - <char*>&m.s))
@@ -426,6 +433,50 @@ cdef void run_frame(VCS* m) noexcept nogil:
     frame_end(m)
 
 
+cdef bint skip_begin(VCS* m) noexcept nogil:
+    """Start frames of which only the last two pictures can be seen; the caller sets m.draw = 0 for the others.
+
+    What a drawn frame leaves undrawn is older content of its buffer, so leaving pictures out is right only
+    while every seen frame is drawn to its last line and every frame is finished. The state is kept; skip_end
+    says whether that held and goes back if not. Going back needs no copy of the pictures: the rows that the
+    seen frames drew are drawn by them again, the others were not touched. False: draw everything."""
+    if m.skip_wait > 0:
+        m.skip_wait -= 1
+        return False
+    if not m.opt & 4 or m.tr != NULL or m.relaxed or m.short_frame or not m.draw:
+        return False
+    own_picture(m, &m.cur)
+    own_picture(m, &m.prev)
+    if m.oom:
+        return False
+    m.skip_cur = m.cur
+    memcpy(&m.skip_state, &m.s, sizeof(State))
+    if m.cart_ram_size:
+        memcpy(m.skip_ram, m.cart_ram, m.cart_ram_size)
+    m.skipping = 1
+    m.skip_bad = 0
+    return True
+
+
+cdef bint skip_end(VCS* m, bint whole) noexcept nogil:
+    """True if the pictures are right (`whole`: all frames ran); False: the machine is where skip_begin found it."""
+    cdef Frame* f
+    m.skipping = 0
+    m.draw = 1
+    if whole and not m.skip_bad:
+        return True
+    m.skip_wait = 64                   # such frames come in rows; do not try for a while
+    memcpy(&m.s, &m.skip_state, sizeof(State))
+    if m.cart_ram_size:
+        memcpy(m.cart_ram, m.skip_ram, m.cart_ram_size)
+    if m.cur != m.skip_cur:
+        f = m.cur
+        m.cur = m.prev
+        m.prev = f
+    vcs_derive(m)
+    return False
+
+
 include "env.pxi"
 
 
@@ -442,7 +493,7 @@ cdef VCS* vcs_new() noexcept nogil:
         return NULL
     m.dirty = ALL_DIRTY
     m.pend = NOTHING
-    m.opt = 3
+    m.opt = 7
     m.draw = 1
     return m
 
@@ -454,8 +505,28 @@ cdef void vcs_free(VCS* m) noexcept nogil:
     frame_drop(m.prev)
     free(m.cart_ram)
     free(m.bak_ram)
+    free(m.skip_ram)
     trace_free(m.tr)
     free(m)
+
+
+cdef bint alloc_cart_ram(VCS* m) noexcept nogil:
+    """Cartridge RAM and its two shadows (frames run twice, steps taken twice), zeroed."""
+    cdef uint8_t* ram = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
+    cdef uint8_t* bak = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
+    cdef uint8_t* skip = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
+    if ram == NULL or bak == NULL or skip == NULL:
+        free(ram)
+        free(bak)
+        free(skip)
+        return False
+    free(m.cart_ram)
+    free(m.bak_ram)
+    free(m.skip_ram)
+    m.cart_ram = ram
+    m.bak_ram = bak
+    m.skip_ram = skip
+    return True
 
 
 cdef void vcs_derive(VCS* m) noexcept nogil:
@@ -656,11 +727,7 @@ cdef class Core:
         m.trunc_on_life = trunc_on_life
         m.cart_ram_size = cart_ram_bytes(mapper, m.rom_size)
         m.cart_ram_random = cart_ram_random_bytes(mapper, m.rom_size)
-        free(m.cart_ram)
-        free(m.bak_ram)
-        m.cart_ram = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
-        m.bak_ram = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
-        if m.cart_ram == NULL or m.bak_ram == NULL:
+        if not alloc_cart_ram(m):
             raise MemoryError
         self.program = None
         m.prog = NULL
@@ -840,18 +907,20 @@ cdef class Core:
         cdef VCS* o = other.m
         cdef Frame* cur = m.cur
         cdef Frame* prev = m.prev
-        cdef uint8_t* ram = <uint8_t*>calloc(1, o.cart_ram_size + 1024)
-        cdef uint8_t* bak = <uint8_t*>calloc(1, o.cart_ram_size + 1024)
-        if ram == NULL or bak == NULL:
-            free(ram)
-            free(bak)
+        cdef uint8_t* ram
+        cdef uint8_t* bak
+        cdef uint8_t* skip
+        m.cart_ram_size = o.cart_ram_size
+        if not alloc_cart_ram(m):
             raise MemoryError
-        free(m.cart_ram)
-        free(m.bak_ram)
+        ram = m.cart_ram
+        bak = m.bak_ram
+        skip = m.skip_ram
         memcpy(m, o, sizeof(VCS))
         m.tr = NULL
         m.cart_ram = ram
         m.bak_ram = bak
+        m.skip_ram = skip
         memcpy(ram, o.cart_ram, o.cart_ram_size)
         m.cur = frame_share(o.cur)
         m.prev = frame_share(o.prev)
@@ -1027,7 +1096,8 @@ cdef class Core:
 
     @property
     def shortcuts(self):
-        """Speed shortcuts in force: bit 0 merged stores, bit 1 INTIM loops. Results never depend on them."""
+        """Speed shortcuts in force: bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen frames of a step undrawn.
+        Results never depend on them."""
         return self.m.opt
 
     @shortcuts.setter

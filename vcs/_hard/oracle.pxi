@@ -87,13 +87,13 @@ cdef void edit_write(VCS* m, uint8_t* rom, int32_t loc, int32_t v) noexcept nogi
         s.cycles, s.stop, s.tia.vf = cycles, stop, vf
     elif loc < LOC_TIA_X + 2:
         s.tia.grp_old[loc - LOC_TIA_X] = <uint8_t>v
-        m.dirty = 63
+        m.dirty = ALL_DIRTY
     elif loc == LOC_TIA_X + 2:
         s.tia.enabl_old = <uint8_t>(v & 1)
-        m.dirty = 63
+        m.dirty = ALL_DIRTY
     elif loc < LOC_TIA_X + 8:
         s.tia.pos[loc - LOC_TIA_X - 3] = <uint8_t>(v % W)
-        m.dirty = 63
+        m.dirty = ALL_DIRTY
     elif loc == LOC_RIOT + 1:
         s.swacnt = <uint8_t>v
     elif loc == LOC_RIOT + 6:
@@ -181,7 +181,7 @@ cdef bint same_moment(VCS* m, Moment* r) noexcept nogil:
     """True if this machine is, to the bit, where the reference run was: then so is all of its future.
 
     The count of cycles since power-on is left out: nothing in the machine reads it."""
-    cdef uint64_t cycles = m.s.cycles_total
+    cdef int64_t cycles = m.s.cycles_total
     cdef bint same
     m.s.cycles_total = r.s.cycles_total
     same = memcmp(&m.s, &r.s, sizeof(State)) == 0

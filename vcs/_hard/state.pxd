@@ -172,6 +172,9 @@ cdef struct VCS:
     int32_t ua_pages           # mapper owns $0200-$027F (UA)
     # --- derived: object masks, bit x of word x//64 = pixel x
     uint64_t mask[6][3]        # P0 P1 M0 M1 BL PF
+    uint64_t layer[3][3]       # pixels that have the colour of P0, of P1, of PF
+    uint64_t overlap[3]        # pixels where two objects are
+    uint32_t layered           # bit per word whose layers and overlap are up to date
     uint32_t dirty             # bit per object
     uint32_t enabled           # bit per object (tia.md 7.4)
     int32_t pend               # postponed render target (tia.pxi)
@@ -181,7 +184,7 @@ cdef struct VCS:
     int32_t event              # an access asked to stop, or changed the mapping (run_plain)
     int32_t after_write        # the access before this store was a store (cpu.md 6.4)
     # --- switches
-    int32_t opt                # bit 0 lazy picture, bit 1 INTIM loops skipped
+    int32_t opt                # bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen pictures undrawn
     int32_t oom                # an allocation failed; Core raises MemoryError
     int32_t draw               # 0: collisions only, nobody will see the picture
     # --- game program (env.pxi), flat int32 code
@@ -194,6 +197,11 @@ cdef struct VCS:
     # --- frames that must run twice (run_frame)
     State bak
     uint8_t* bak_ram
+    # --- steps whose first pictures nobody can see (skip_begin)
+    State skip_state
+    uint8_t* skip_ram
+    Frame* skip_cur
+    int32_t skipping, skip_bad, skip_wait
     int32_t relaxed            # 1: run_frame uses the relaxed specialisation
     # --- tracing
     TraceBuf* tr

@@ -2,8 +2,8 @@
 # the run of pixels since the last access with the registers in force. Left out: sound.
 #
 # Objects are kept as 160-bit masks, rebuilt only when something they depend on was written; a run of
-# pixels is then composed eight at a time from three layers of bits (colour of P0, of P1, of PF) that
-# a table expands to bytes.
+# pixels is then composed eight at a time from three layers of bits (colour of P0, of P1, of PF),
+# kept with the masks, that a table expands to bytes.
 #
 # In the usual mode (m.exact = 0) a store that changes nothing does not cut a run, and the spill of
 # tia.md 7.6 is not drawn. Both can be seen only where a frame ends before its last visible line, so
@@ -18,6 +18,7 @@ cdef enum:
     PF = 5
     NEVER = 0x7FFFFFFF
     NOTHING = -0x7FFFFFFF
+    ALL_DIRTY = 127
 
 cdef uint64_t EXPAND[256]          # bit i set -> byte i 0xFF
 cdef uint64_t BELOW[161][3]        # bits below x
@@ -110,7 +111,7 @@ cdef void tia_reset(VCS* m) noexcept nogil:
     own_picture(m, &m.prev)
     memset(m.cur.px, 0, sizeof(m.cur.px))
     memset(m.prev.px, 0, sizeof(m.prev.px))
-    m.dirty = 63
+    m.dirty = ALL_DIRTY
     m.pend = NOTHING
 
 
@@ -228,6 +229,7 @@ cdef void build_playfield(VCS* m) noexcept nogil:
 
 
 cdef void build_masks(VCS* m) noexcept nogil:
+    """Bring the object masks up to date with the registers."""
     cdef uint32_t d = m.dirty
     if d & 1:
         build_player(m, 0)
@@ -242,6 +244,32 @@ cdef void build_masks(VCS* m) noexcept nogil:
     if d & 32:
         build_playfield(m)
     m.dirty = 0
+    m.layered = 0
+
+
+cdef void build_layers(VCS* m, int w) noexcept nogil:
+    """Colour layers and overlaps of word w of the line, from the masks."""
+    cdef uint64_t p0 = m.mask[P0][w], p1 = m.mask[P1][w], m0 = m.mask[M0][w], m1 = m.mask[M1][w]
+    cdef uint64_t bl = m.mask[BL][w], pf = m.mask[PF][w], a = p0 | m0, b = p1 | m1, c = pf | bl
+    cdef uint32_t mode = m.s.tia.ctrlpf & 6
+    m.layered |= 1 << w
+    m.overlap[w] = (a & b) | (p0 & m0) | (p1 & m1) | (c & (a | b)) | (pf & bl)
+    if mode == 6 and m.enabled == 32:
+        mode = 2                       # the quirk of tia.md 7.4: a lone playfield keeps its score colours
+    if mode & 4:
+        a &= ~c
+        b &= ~(a | c)
+    else:
+        if mode:
+            # score: the left playfield has COLUP0 and stands before P1, the right one COLUP1
+            a |= pf & BELOW[80][w]
+            b |= pf & ~BELOW[80][w]
+            c = bl
+        b &= ~a
+        c &= ~(a | b)
+    m.layer[0][w] = a
+    m.layer[1][w] = b
+    m.layer[2][w] = c
 
 
 # ---------------------------------------------------------------------------------------- drawing
@@ -257,79 +285,44 @@ cdef inline void blend_block(uint8_t* row, int k, uint64_t v, uint64_t keep) noe
     memcpy(row + 8 * k, &v, 8)
 
 
-cdef void compose(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
-    """Pixels x0..x1-1 of a line whose objects are enabled: three disjoint layers of colour bits over
-    the background (tia.md 7.4)."""
+cdef inline void compose(VCS* m, uint8_t* row, int x0, int x1, uint64_t ab) noexcept nogil:
+    """Pixels x0..x1-1 of a line that shows more than the background: its layers over it (tia.md 7.4).
+    ab: whether layers 0 and 1 have anything near."""
     cdef Tia* t = &m.s.tia
-    cdef uint64_t a[3]
-    cdef uint64_t b[3]
-    cdef uint64_t c[3]
-    cdef uint64_t pf[3]
-    cdef uint64_t any_ab = 0, any_c = 0
     cdef uint64_t bg = <uint64_t>t.colu[3] * 0x0101010101010101ull
-    cdef uint64_t ca = bg ^ (<uint64_t>t.colu[0] * 0x0101010101010101ull)
-    cdef uint64_t cb = bg ^ (<uint64_t>t.colu[1] * 0x0101010101010101ull)
     cdef uint64_t cc = bg ^ (<uint64_t>t.colu[2] * 0x0101010101010101ull)
-    cdef uint64_t v
-    cdef int w, k, k0 = x0 >> 3, k1 = (x1 - 1) >> 3, w0 = x0 >> 6, w1 = ((x1 - 1) >> 6) + 1
-    cdef uint32_t mode = t.ctrlpf & 6
-    cdef uint8_t* pa = <uint8_t*>&a[0]
-    cdef uint8_t* pb = <uint8_t*>&b[0]
-    cdef uint8_t* pc = <uint8_t*>&c[0]
-    if mode == 0:
-        for w in range(w0, w1):
-            a[w] = m.mask[P0][w] | m.mask[M0][w]
-            b[w] = (m.mask[P1][w] | m.mask[M1][w]) & ~a[w]
-            c[w] = (m.mask[PF][w] | m.mask[BL][w]) & ~(a[w] | b[w])
-            any_ab |= a[w] | b[w]
-            any_c |= c[w]
-    elif mode & 4 and not (mode & 2 and m.enabled == 32):
-        for w in range(w0, w1):
-            c[w] = m.mask[PF][w] | m.mask[BL][w]
-            a[w] = (m.mask[P0][w] | m.mask[M0][w]) & ~c[w]
-            b[w] = (m.mask[P1][w] | m.mask[M1][w]) & ~(a[w] | c[w])
-            any_ab |= a[w] | b[w]
-            any_c |= c[w]
-    else:
-        # score: the left playfield has COLUP0 and stands before P1, the right one COLUP1
-        for w in range(w0, w1):
-            pf[w] = m.mask[PF][w]
-            a[w] = m.mask[P0][w] | m.mask[M0][w] | (pf[w] & BELOW[80][w])
-            b[w] = (m.mask[P1][w] | m.mask[M1][w] | (pf[w] & ~BELOW[80][w])) & ~a[w]
-            c[w] = m.mask[BL][w] & ~(a[w] | b[w])
-            any_ab |= a[w] | b[w]
-            any_c |= c[w]
-    if any_ab == 0:
-        if any_c == 0:
-            memset(row + x0, t.colu[3], x1 - x0)
-            return
+    cdef uint64_t ca, cb, v
+    cdef int k, k0 = x0 >> 3, k1 = x1 >> 3
+    cdef uint8_t* pa = <uint8_t*>&m.layer[0][0]
+    cdef uint8_t* pb = <uint8_t*>&m.layer[1][0]
+    cdef uint8_t* pc = <uint8_t*>&m.layer[2][0]
+    if ab == 0:
         if x0 & 7:
             v = bg ^ (EXPAND[pc[k0]] & cc)
             if k0 == k1:
-                blend_block(row, k0, v, EXPAND[(0xFF >> (8 - (x0 & 7))) | ((0xFF << (x1 - 8 * k0)) & 0xFF)])
+                blend_block(row, k0, v, EXPAND[(0xFF >> (8 - (x0 & 7))) | ((0xFF << (x1 & 7)) & 0xFF)])
                 return
             blend_block(row, k0, v, EXPAND[0xFF >> (8 - (x0 & 7))])
             k0 += 1
-        if x1 & 7:
-            v = bg ^ (EXPAND[pc[k1]] & cc)
-            blend_block(row, k1, v, EXPAND[(0xFF << (x1 & 7)) & 0xFF])
-            k1 -= 1
-        for k in range(k0, k1 + 1):
+        for k in range(k0, k1):
             store_block(row, k, bg ^ (EXPAND[pc[k]] & cc))
+        if x1 & 7:
+            blend_block(row, k1, bg ^ (EXPAND[pc[k1]] & cc), EXPAND[(0xFF << (x1 & 7)) & 0xFF])
         return
+    ca = bg ^ (<uint64_t>t.colu[0] * 0x0101010101010101ull)
+    cb = bg ^ (<uint64_t>t.colu[1] * 0x0101010101010101ull)
     if x0 & 7:
         v = bg ^ (EXPAND[pa[k0]] & ca) ^ (EXPAND[pb[k0]] & cb) ^ (EXPAND[pc[k0]] & cc)
         if k0 == k1:
-            blend_block(row, k0, v, EXPAND[(0xFF >> (8 - (x0 & 7))) | ((0xFF << (x1 - 8 * k0)) & 0xFF)])
+            blend_block(row, k0, v, EXPAND[(0xFF >> (8 - (x0 & 7))) | ((0xFF << (x1 & 7)) & 0xFF)])
             return
         blend_block(row, k0, v, EXPAND[0xFF >> (8 - (x0 & 7))])
         k0 += 1
+    for k in range(k0, k1):
+        store_block(row, k, bg ^ (EXPAND[pa[k]] & ca) ^ (EXPAND[pb[k]] & cb) ^ (EXPAND[pc[k]] & cc))
     if x1 & 7:
         v = bg ^ (EXPAND[pa[k1]] & ca) ^ (EXPAND[pb[k1]] & cb) ^ (EXPAND[pc[k1]] & cc)
         blend_block(row, k1, v, EXPAND[(0xFF << (x1 & 7)) & 0xFF])
-        k1 -= 1
-    for k in range(k0, k1 + 1):
-        store_block(row, k, bg ^ (EXPAND[pa[k]] & ca) ^ (EXPAND[pb[k]] & cb) ^ (EXPAND[pc[k]] & cc))
 
 
 cdef void collide_pairs(VCS* m, uint32_t need, int x0, int x1) noexcept nogil:
@@ -347,26 +340,14 @@ cdef void collide_pairs(VCS* m, uint32_t need, int x0, int x1) noexcept nogil:
 
 
 cdef inline void collide(VCS* m, int x0, int x1) noexcept nogil:
-    """Latch the collisions of pixels x0..x1-1 (tia.md 7.3). Mostly nothing overlaps: look at that first."""
+    """Latch the collisions of pixels x0..x1-1 (tia.md 7.3), where objects overlap somewhere near."""
     cdef uint32_t need = PAIRS[m.enabled] & ~<uint32_t>m.s.tia.collisions
-    cdef uint64_t one, two, hit = 0
     cdef int w
-    if need == 0:
-        return
-    for w in range(x0 >> 6, ((x1 - 1) >> 6) + 1):
-        one = m.mask[0][w]
-        two = one & m.mask[1][w]
-        one |= m.mask[1][w]
-        two |= one & m.mask[2][w]
-        one |= m.mask[2][w]
-        two |= one & m.mask[3][w]
-        one |= m.mask[3][w]
-        two |= one & m.mask[4][w]
-        one |= m.mask[4][w]
-        two |= one & m.mask[5][w]
-        hit |= two & BELOW[x1][w] & ~BELOW[x0][w]
-    if hit:
-        collide_pairs(m, need, x0, x1)
+    if need:
+        for w in range(x0 >> 6, ((x1 - 1) >> 6) + 1):
+            if m.overlap[w] & BELOW[x1][w] & ~BELOW[x0][w]:
+                collide_pairs(m, need, x0, x1)
+                return
 
 
 cdef inline bint footprint(VCS* m, int obj, int g) noexcept nogil:
@@ -428,6 +409,8 @@ cdef void spill(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
 cdef inline void draw(VCS* m, int x0, int n) noexcept nogil:
     cdef Tia* t = &m.s.tia
     cdef uint8_t* row = m.cur.px + t.ptr - x0
+    cdef int w = x0 >> 6, last = (x0 + n - 1) >> 6
+    cdef uint64_t ab, c, two
     if t.ptr + n > W * ROWS:
         return
     if m.tr != NULL:
@@ -438,13 +421,25 @@ cdef inline void draw(VCS* m, int x0, int n) noexcept nogil:
         return
     if m.dirty:
         build_masks(m)
-    if m.enabled & (m.enabled - 1):
+    if m.enabled == 0:
+        if m.draw:
+            memset(row + x0, t.colu[3], n)
+        return
+    ab = c = two = 0
+    while w <= last:
+        if not (m.layered >> w) & 1:
+            build_layers(m, w)
+        ab |= m.layer[0][w] | m.layer[1][w]
+        c |= m.layer[2][w]
+        two |= m.overlap[w]
+        w += 1
+    if two:
         collide(m, x0, x0 + n)
     if m.draw:
-        if m.enabled == 0:
-            memset(row + x0, t.colu[3], n)
+        if ab | c:
+            compose(m, row, x0, x0 + n, ab)
         else:
-            compose(m, row, x0, x0 + n)
+            memset(row + x0, t.colu[3], n)
         if m.exact:
             spill(m, row, x0, x0 + n)
 
@@ -649,6 +644,8 @@ cdef void tia_write(VCS* m, uint32_t addr, int value) noexcept nogil:
             render(m, K)
             if (t.ctrlpf ^ v) & 0x30:
                 m.dirty |= 16
+            if (t.ctrlpf ^ v) & 6:
+                m.dirty |= 64                    # the layers alone
             t.ctrlpf = <uint8_t>v
             if t.reflect != v & 1 and horizontal(k) < 147:
                 t.reflect = v & 1

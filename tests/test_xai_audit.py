@@ -440,6 +440,28 @@ def test_labels_of_pong_follow_the_picture(rom: FindRom) -> None:
     assert all(line.residual < 3 for c in moving for line in (c.row, c.column) if line)
 
 
+def test_environment_with_measured_positions(rom: FindRom) -> None:
+    """The wrapper's column of Pong's ball is where the ball is drawn."""
+    gymnasium = pytest.importorskip("gymnasium")
+    import vcs.env  # noqa: F401
+
+    rom("pong")
+    table = labels.measure("pong", states=1)
+    env = labels.aligned(gymnasium.make("VCS/Pong-v5", frameskip=1, repeat_action_probability=0.0), table)
+    _, info = env.reset(seed=0)
+    assert set(info["objects"]) >= {"ball_x", "ball_y"}
+    checked = 0
+    for _ in range(200):
+        observation, _, _, _, info = env.step(0)
+        column, row = info["objects"]["ball_x"][0], info["objects"]["ball_y"][1]
+        white = np.argwhere((observation[35:190] == 236).all(axis=-1))
+        if len(white) == 8:
+            # RAM is read at the end of the frame: it places the ball of this frame or of the next
+            assert abs(white[:, 1].mean() - column) <= 3 and abs(white[:, 0].mean() + 35 - row) <= 5
+            checked += 1
+    assert checked > 20
+
+
 def test_commands(tmp_path: Path) -> None:
     run = CliRunner().invoke
     result = run(

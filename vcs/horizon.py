@@ -29,7 +29,7 @@ from vcs.trace import Trace, start_values
 
 Array = npt.NDArray[np.float64]
 
-BLOCK: Final = 60                 # agent steps traced at once: 15 to 25 MB of rows
+BLOCK: Final = 8                  # agent steps traced at once: some 2 MB of rows, which stay in the cache
 _SNAPSHOTS: Final = 64            # snapshots of the first level
 
 

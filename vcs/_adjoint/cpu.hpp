@@ -258,10 +258,16 @@ template <int K, int B> void Sweep<K, B>::word(int32_t low, int32_t high, const 
 }
 
 template <int K, int B> void Sweep<K, B>::branch(const Instr& r, double* flag, uint32_t bit, int sense) {
-    // s = +1 branch if set; z = +1 where the branch is taken
-    const double z = r.flags & TAKEN ? 1.0 : -1.0;
-    const double gate = 0.5 * (1.0 + std::tanh(0.5 * soft.alpha * z)), delta = static_cast<int8_t>(r.b1);
-    add_lane(flag, PC, 2.0 * sense * soft.alpha * gate * (1.0 - gate) * delta);
+    // a branch pins its flag: what came after it knew the flag's value
+    clear(flag);
+    live &= ~bit;
+    if (!(live & LPC))
+        return;
+    // the gate and one minus it, each exact in its small tail; alpha z is +-alpha, + where the branch is taken
+    const double small = std::exp(-soft.alpha) / (1.0 + std::exp(-soft.alpha)), large = 1.0 / (1.0 + std::exp(-soft.alpha));
+    const double gate = r.flags & TAKEN ? large : small, delta = static_cast<int8_t>(r.b1);
+    clear(flag);                            // pinned: later uses know its value (docs/gradients.md 1.6)
+    add_lane(flag, PC, 2.0 * sense * soft.alpha * large * small * delta);
     live |= bit;
     double g[N] = {};
     if constexpr (K == 1)
@@ -284,13 +290,13 @@ template <int K, int B> void Sweep<K, B>::give_exact(int32_t location, const Ins
 // (vcs/soft/relax.py).
 template <int K, int B> void Sweep<K, B>::give(int32_t location, const Instr& r, const double* g) {
     const bool ram = location >= RAM && location < 128;
-    if (!soft.full || !(ram || location >= ROM)) {
+    if (!soft.full || !(ram || (location >= ROM && location - ROM < out.rom_size))) {
         give_exact(location, r, g);
         return;
     }
     add(cell(location), g, soft.weight[0]);
     const int64_t index = location - (ram ? RAM : ROM), size = ram ? 128 : out.rom_size < 4096 ? out.rom_size : 4096;
-    const int64_t start = size ? index / size * size : 0;
+    const int64_t start = index / size * size;
     for (int k = 1; k <= Relaxation::WINDOW; ++k)
         for (int sign = -1; sign <= 1; sign += 2) {
             const int64_t beside = start + (index - start + sign * k + size) % size;

@@ -78,9 +78,16 @@ inline uint32_t written(Kind k, bool accumulator) {
         return LFLAGS | LSP | LPC;
     case Kind::RTS:
         return LSP | LPC;
-    case Kind::JMP: case Kind::BPL: case Kind::BMI: case Kind::BVC: case Kind::BVS: case Kind::BCC: case Kind::BCS:
-    case Kind::BNE: case Kind::BEQ:
+    case Kind::JMP:
         return LPC;
+    case Kind::BPL: case Kind::BMI:
+        return LPC | LN;           // a branch pins its flag
+    case Kind::BVC: case Kind::BVS:
+        return LPC | LV;
+    case Kind::BCC: case Kind::BCS:
+        return LPC | LC;
+    case Kind::BNE: case Kind::BEQ:
+        return LPC | LZ;
     case Kind::CLC: case Kind::SEC:
         return LC;
     case Kind::CLD: case Kind::SED:

@@ -53,6 +53,40 @@ struct Shown {
             for (int i = 0; i < width; ++i)
                 inside[n][(position + COPIES[mode].offset[k] + i) % WIDTH] = 1;
     }
+
+    void prepare(const Segment& s) {
+        for (int n = 0; n < 2; ++n) {
+            // M0 stretched or hidden: Cosmic Ark (tia.md 10)
+            const int size = s.nusiz[n] >> 4 & 3, mode = s.nusiz[n] & 7;
+            const int width = n == 0 && s.m0mode == 2 ? 0 : 1 << (n == 0 && s.m0mode == 1 ? size | 1 : size);
+            player(n, s.pos[n] % WIDTH, mode, s.skip[n]);
+            block(n, s.pos[M0 + n] % WIDTH, mode, width);
+        }
+        block(2, s.pos[BL] % WIDTH, 0, 1 << (s.ctrlpf >> 4 & 3));
+    }
+};
+
+// What the registers say while a segment is drawn. `regs`: TIA registers, then GRP0OLD GRP1OLD ENABLOLD.
+struct Scene {
+    int graphics[2], free[2], enabled[3], on[3];
+    bool reflected[2], delayed[3], score, front;
+
+    Scene(const Segment& s, const uint8_t* regs) {
+        for (int n = 0; n < 2; ++n) {
+            delayed[n] = regs[0x25 + n] & 1;
+            graphics[n] = regs[delayed[n] ? 64 + n : 0x1B + n];
+            reflected[n] = regs[0x0B + n] & 8;
+            free[n] = !(regs[0x28 + n] & 2);
+            enabled[n] = regs[0x1D + n] >> 1 & 1;
+            on[n] = enabled[n] & free[n];
+        }
+        delayed[2] = regs[0x27] & 1;
+        on[2] = enabled[2] = regs[delayed[2] ? 66 : 0x1F] >> 1 & 1;
+        // priority with score colours shows the latter while the playfield is the only enabled object (tia.md 7.4)
+        const bool anything = graphics[0] || graphics[1] || on[0] || on[1] || on[2];
+        score = (s.ctrlpf & 2) && (!(s.ctrlpf & 4) || !anything);
+        front = (s.ctrlpf & 4) && !score;
+    }
 };
 
 // Which colour register shows for a set of lit objects (bits P0..PF).

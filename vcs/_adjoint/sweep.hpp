@@ -129,7 +129,7 @@ private:
     void hmove_undo(const TiaRow& w);
     void segments_in_force();
     void draw(const Segment& s);
-    void pixel(const Segment& s, int x, const double* g);
+    void pixel(const Segment& s, const Scene& scene, int x, const double* g);
     void to_bit(int location, int bit, const double* g, double slope);
 };
 

@@ -135,72 +135,59 @@ template <int K, int B> void Sweep<K, B>::draw(const Segment& s) {
     const int64_t line = static_cast<int64_t>(s.frame) * t.height + s.row;
     if (!line_left[line])
         return;
+    const auto column = [&](int64_t k) { return static_cast<int>(seeds.pixel[k] % WIDTH); };
+    int64_t k = line_start[line];
+    const int64_t end = line_start[line + 1];
+    // the seeds of a line ascend: the run's are neighbours
+    while (k < end && column(k) < s.x0)
+        ++k;
+    const Scene scene(s, regs);
     bool ready = false;
-    for (int64_t k = line_start[line]; k < line_start[line + 1]; ++k) {
-        const int x = static_cast<int>(seeds.pixel[k] % WIDTH);
-        if (claimed[k] || x < s.x0 || x >= s.x1)
+    for (; k < end && column(k) < s.x1; ++k) {
+        const int x = column(k);
+        if (claimed[k])
             continue;
         // the last segment drawn over a pixel has it, dark or not
         claimed[k] = 1;
         --line_left[line];
         if ((s.vblank & 2) || (s.comb && x < 8))
             continue;
-        if (!ready) {
-            for (int n = 0; n < 2; ++n) {
-                int size = s.nusiz[n] >> 4 & 3, width = 1 << size;
-                if (n == 0 && s.m0mode)
-                    width = s.m0mode == 2 ? 0 : 1 << (size | 1);
-                shown.player(n, s.pos[n] % WIDTH, s.nusiz[n] & 7, s.skip[n]);
-                shown.block(n, s.pos[M0 + n] % WIDTH, s.nusiz[n] & 7, width);
-            }
-            shown.block(2, s.pos[BL] % WIDTH, 0, 1 << (s.ctrlpf >> 4 & 3));
-            ready = true;
-        }
-        pixel(s, x, seeds.weight + k * B);
+        if (!ready)
+            shown.prepare(s);
+        ready = true;
+        pixel(s, scene, x, seeds.weight + k * B);
     }
 }
 
-template <int K, int B> void Sweep<K, B>::pixel(const Segment& s, int x, const double* g) {
-    const uint8_t* const old = regs + 64;
+template <int K, int B> void Sweep<K, B>::pixel(const Segment& s, const Scene& scene, int x, const double* g) {
     const int left = x ? x - 1 : WIDTH - 1, right = x == WIDTH - 1 ? 0 : x + 1;
-    auto bit_at = [&](int n, int column, bool reflected) {
-        int bit = shown.cell[n][column];
+    const auto bit_at = [&](int n, int column, bool reflected) {
+        const int bit = shown.cell[n][column];
         return bit >= 0 && reflected ? 7 - bit : bit;
     };
-    auto player = [&](int n, int column, int graphics, bool reflected) {
-        int bit = bit_at(n, column, reflected);
+    const auto player = [&](int n, int column, int graphics, bool reflected) {
+        const int bit = bit_at(n, column, reflected);
         return bit >= 0 && (graphics >> bit & 1);
     };
-    const int free[2] = {!(regs[0x28] & 2), !(regs[0x29] & 2)};
-    const int enabled[3] = {regs[0x1D] >> 1 & 1, regs[0x1E] >> 1 & 1, (regs[0x27] & 1 ? old[2] : regs[0x1F]) >> 1 & 1};
-    const bool reflected[2] = {(regs[0x0B] & 8) != 0, (regs[0x0C] & 8) != 0};
-    const bool delayed[2] = {(regs[0x25] & 1) != 0, (regs[0x26] & 1) != 0};
-    int graphics[2];
-    for (int n = 0; n < 2; ++n)
-        graphics[n] = delayed[n] ? old[n] : regs[0x1B + n];
-    const int on[3] = {enabled[0] & free[0], enabled[1] & free[1], enabled[2]};
-    auto lit = [&](int o, int column) {
-        return o <= P1 ? player(o, column, graphics[o], reflected[o]) : on[o - M0] && shown.inside[o - M0][column];
+    const auto lit = [&](int o, int column) {
+        return o <= P1 ? player(o, column, scene.graphics[o], scene.reflected[o])
+                       : scene.on[o - M0] && shown.inside[o - M0][column];
     };
     int group = x / 4;
     group = group >= 20 && s.reflect ? 39 - group : group % 20;
     const int pf_reg = PF_REGISTER[group], pf_bit = PF_BIT[group];
-    uint32_t set = 0;
+    uint32_t set = static_cast<uint32_t>(regs[0x0D + pf_reg] >> pf_bit & 1) << PF;
     for (int o = 0; o < PF; ++o)
         set |= static_cast<uint32_t>(lit(o, x)) << o;
-    set |= static_cast<uint32_t>(regs[0x0D + pf_reg] >> pf_bit & 1) << PF;
-    // priority with score colours shows the latter while the playfield is the only enabled object (tia.md 7.4)
-    const bool anything = graphics[0] || graphics[1] || on[0] || on[1] || on[2];
-    const bool score = (s.ctrlpf & 2) && (!(s.ctrlpf & 4) || !anything), front = (s.ctrlpf & 4) && !score;
-    const bool half = x < 80;
-    double* colour = state(TIA_W + 6 + slot(set, score, front, half));
+    const auto which = [&](uint32_t lit_set) { return slot(lit_set, scene.score, scene.front, x < 80); };
+    double* colour = state(TIA_W + 6 + which(set));
     if constexpr (K == 1)
         add_lane(colour, g, 1.0);
     else
         for (int k = 1; k < 8; ++k)        // bit 0 of a colour register is not wired
             add_lane(colour + k * B, g, 1 << k);
     for (int o = 0; o < 6; ++o) {
-        const int gain = s.colu[slot(set | 1u << o, score, front, half)] - s.colu[slot(set & ~(1u << o), score, front, half)];
+        const int gain = s.colu[which(set | 1u << o)] - s.colu[which(set & ~(1u << o))];
         if (!gain)
             continue;
         if (o == PF) {
@@ -212,26 +199,27 @@ template <int K, int B> void Sweep<K, B>::pixel(const Segment& s, int x, const d
         if (edge)
             add_lane(state(POSITION + o), g, gain * edge / 2.0);
         if (o <= P1) {
-            const int bit = bit_at(o, x, reflected[o]);
-            if (bit >= 0)
-                to_bit(delayed[o] ? GRP0OLD + o : TIA_W + 0x1B + o, bit, g, gain);
-            const int flip = player(o, x, graphics[o], true) - player(o, x, graphics[o], false);
+            const int bit = bit_at(o, x, scene.reflected[o]);
+            if (bit < 0)
+                continue;
+            to_bit(scene.delayed[o] ? GRP0OLD + o : TIA_W + 0x1B + o, bit, g, gain);
+            const int flip = player(o, x, scene.graphics[o], true) - player(o, x, scene.graphics[o], false);
             if (flip)
                 to_bit(TIA_W + 0x0B + o, 3, g, gain * flip);
-            const int change = player(o, x, old[o], reflected[o]) - player(o, x, regs[0x1B + o], reflected[o]);
+            const int change = (regs[64 + o] >> bit & 1) - (regs[0x1B + o] >> bit & 1);
             if (change)
                 to_bit(TIA_W + 0x25 + o, 0, g, gain * change);
         } else if (shown.inside[o - M0][x]) {
             if (o == BL) {
-                to_bit(regs[0x27] & 1 ? ENABLOLD : TIA_W + 0x1F, 1, g, gain);
-                const int change = (old[2] >> 1 & 1) - (regs[0x1F] >> 1 & 1);
+                to_bit(scene.delayed[2] ? ENABLOLD : TIA_W + 0x1F, 1, g, gain);
+                const int change = (regs[66] >> 1 & 1) - (regs[0x1F] >> 1 & 1);
                 if (change)
                     to_bit(TIA_W + 0x27, 0, g, gain * change);
             } else {
                 const int n = o - M0;
-                if (free[n])
+                if (scene.free[n])
                     to_bit(TIA_W + 0x1D + n, 1, g, gain);
-                if (enabled[n])
+                if (scene.enabled[n])
                     to_bit(TIA_W + 0x28 + n, 1, g, -gain);
             }
         }

@@ -149,11 +149,14 @@ class Cpu:
     def unpack(self, p: Any) -> None:
         self.n, self.v, self.d, self.i, self.z, self.c = (self.op.bit(p, k) for k in (7, 6, 3, 2, 1, 0))
 
-    def branch(self, flag: Any, sense: int) -> None:
+    def branch(self, name: str, sense: int) -> None:
+        """A conditional branch on the flag `name`, which it pins: from here on this path knows its value."""
         run = self.run
+        flag = getattr(self, name)
         self._ahead -= 2
         gate = self.op.relaxed_branch if run.full else self.op.branch
         self._pc = gate(self.pc, flag, run.operand(), sense, run.alpha)
+        setattr(self, name, Cell(plain(flag)))
 
     def high_of_address(self) -> int:
         """H of SHA, SHX, SHY: one more than the address's high byte, 0 where that is 256 (cpu.md 9)."""
@@ -434,7 +437,7 @@ class Cpu:
 
 
 def _branching(name: str, sense: int) -> Callable[[Cpu], None]:
-    return lambda cpu: cpu.branch(getattr(cpu, name), sense)
+    return lambda cpu: cpu.branch(name, sense)
 
 
 def _handler(opcode: Opcode) -> Callable[[Cpu], None]:

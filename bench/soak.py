@@ -68,7 +68,7 @@ class Life:
 
     def see(self, *arrays: NDArray[Any]) -> None:
         for a in arrays:
-            self.crc = zlib.crc32(np.ascontiguousarray(a), self.crc)
+            self.crc = zlib.crc32(a.tobytes(), self.crc)
 
 
 def run(games: list[str], seed: int, steps: int, threads: int, first: int = 0) -> Iterator[list[int]]:
@@ -99,10 +99,10 @@ def run(games: list[str], seed: int, steps: int, threads: int, first: int = 0) -
 def alone(work: tuple[str, int, int, int]) -> int:
     """The final CRC of one environment, played on its own."""
     game, seed, steps, index = work
-    crc = 0
-    for (crc,) in run([game], seed, steps, 1, index):
-        pass
-    return crc
+    last = [0]
+    for crcs in run([game], seed, steps, 1, index):
+        last = crcs
+    return last[0]
 
 
 def resident() -> int:
@@ -115,14 +115,15 @@ def resident() -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description="Soak the vector engine; see the head of bench/soak.py.")
     parser.add_argument("--frames", type=int, default=10_000_000, help="emulated frames (default 10000000)")
     parser.add_argument("--envs", type=int, default=64, help="environments (default 64)")
     parser.add_argument("--threads", type=int, default=0, help="threads (default: one per processor)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     console = Console()
-    names = [r["name"] for r in load_csv("roms.csv") if r["ale_py_supported"] == "1" and r["name"] not in OTHER_ACTIONS]
+    known = [r["name"] for r in load_csv("roms.csv") if r["ale_py_supported"] == "1"]
+    names = [name for name in known if name not in OTHER_ACTIONS]
     rng = np.random.default_rng(args.seed)
     games = [str(g) for g in rng.choice(names, args.envs, replace=args.envs > len(names))]
     steps = max(10, args.frames // (args.envs * SKIP))
@@ -131,7 +132,8 @@ def main() -> int:
     start = time.perf_counter()
     with Progress(console=console) as progress:
         bar = progress.add_task(f"{args.envs} environments", total=steps)
-        for k, crcs in enumerate(run(games, args.seed, steps, args.threads)):
+        for k, now in enumerate(run(games, args.seed, steps, args.threads)):
+            crcs = now
             progress.advance(bar)
             if k % max(1, steps // 100) == 0:
                 memory.append(resident())
@@ -151,9 +153,10 @@ def main() -> int:
             progress.advance(bar)
             if crc != crcs[i]:
                 wrong.append(i)
-                console.print(f"environment {i} ({games[i]}): {crcs[i]:08x} in the pool, {crc:08x} alone")
+                console.print(f"environment {i} ({games[i]}): {crcs[i]:08x} pooled, {crc:08x} alone")
     grew = late - early > GROWTH
-    console.print(f"{args.envs - len(wrong)} of {args.envs} streams equal" + ("; memory grew" if grew else ""))
+    equal = f"{args.envs - len(wrong)} of {args.envs} streams equal"
+    console.print(equal + ("; memory grew" if grew else ""))
     return 1 if wrong or grew else 0
 
 

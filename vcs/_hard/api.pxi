@@ -13,6 +13,9 @@ cdef extern from "vcs_api.h":
         int32_t (*boot)(void*) noexcept nogil
         void (*configure)(void*, int32_t, int32_t) noexcept nogil
         int32_t (*act)(void*, int32_t, float) noexcept nogil
+        int32_t (*skip_begin)(void*) noexcept nogil
+        void (*draw)(void*, int32_t) noexcept nogil
+        int32_t (*skip_end)(void*, int32_t) noexcept nogil
         int32_t (*over)(const void*) noexcept nogil
         int32_t (*truncated)(const void*) noexcept nogil
         int32_t (*lives)(const void*) noexcept nogil
@@ -43,7 +46,7 @@ cdef void api_power_on(void* machine, uint32_t system_seed, uint32_t random_seed
     blank_picture(m, &m.prev)
     if m.cart_ram_size:
         memset(m.cart_ram, 0, m.cart_ram_size)
-    m.dirty = 63
+    m.dirty = ALL_DIRTY
     m.pend = NOTHING
     m.short_frame = 0
     m.after_write = 0
@@ -63,6 +66,18 @@ cdef void api_configure(void* machine, int32_t mode, int32_t difficulty) noexcep
 
 cdef int32_t api_act(void* machine, int32_t action, float strength) noexcept nogil:
     return env_act(<VCS*>machine, action, strength)
+
+
+cdef int32_t api_skip_begin(void* machine) noexcept nogil:
+    return skip_begin(<VCS*>machine)
+
+
+cdef void api_draw(void* machine, int32_t drawn) noexcept nogil:
+    (<VCS*>machine).draw = drawn
+
+
+cdef int32_t api_skip_end(void* machine, int32_t whole) noexcept nogil:
+    return skip_end(<VCS*>machine, whole)
 
 
 cdef int32_t api_over(const void* machine) noexcept nogil:
@@ -117,6 +132,9 @@ _API.power_on = api_power_on
 _API.boot = api_boot
 _API.configure = api_configure
 _API.act = api_act
+_API.skip_begin = api_skip_begin
+_API.draw = api_draw
+_API.skip_end = api_skip_end
 _API.over = api_over
 _API.truncated = api_truncated
 _API.lives = api_lives

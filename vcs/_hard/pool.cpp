@@ -275,33 +275,24 @@ public:
     void step(int action, float strength, Scratch& tmp) {
         if (ended && sh.cfg.autoreset == Autoreset::next_step) return reset(-1, tmp);
         const Config& c = sh.cfg;
-        const VcsApi& api = *sh.api;
-        uint32_t total = 0;
-        bool over = false, lost = false, late = false;
-        const uint8_t* first = nullptr;          // the second-last frame's picture
-        int k = 0;
-        for (; k < c.frame_skip; k++) {
-            if (first && api.unfinished(m)) {    // the last frame goes on in the picture that was to be kept
-                std::memcpy(tmp.early, first, size_t(resizer->ver.source) * W);
-                first = tmp.early;
+        const int64_t before = elapsed;
+        Played p;
+        // pictures that nobody can see are left out, but for steps whose end is known to come
+        if (c.frame_skip > 2 && before + c.frame_skip < c.max_frames && sh.api->skip_begin(m)) {
+            p = play(action, strength, c.frame_skip - 2, tmp);
+            if (!sh.api->skip_end(m, p.frames == c.frame_skip)) {
+                elapsed = before;
+                p = play(action, strength, 0, tmp);
             }
-            total += uint32_t(api.act(m, action, strength));
-            elapsed++;
-            int32_t now = api.lives(m);
-            over = api.over(m);
-            lost = now < lives && now > 0;
-            late = elapsed >= c.max_frames;
-            if (over || late || (c.episodic_life && lost)) break;
-            if (k == c.frame_skip - 2 && c.maxpool) first = api.picture(m);
-        }
-        observe(k == c.frame_skip, first, tmp);
-        int32_t reward = int32_t(total);
+        } else
+            p = play(action, strength, 0, tmp);
+        observe(p.whole, p.first, tmp);
+        int32_t reward = int32_t(p.total);
         result.reward = c.clip ? std::max(-1, std::min(1, reward)) : reward;
-        result.terminated = over || ((c.life_loss_info || c.episodic_life) && lost);
-        result.truncated = late && !result.terminated;
-        // life_loss_info only tells: the episode goes on
-        ended = over || late || (c.episodic_life && lost);
-        lives = api.lives(m);
+        result.terminated = p.over || ((c.life_loss_info || c.episodic_life) && p.lost);
+        result.truncated = p.late && !result.terminated;
+        ended = p.ends(c);
+        lives = sh.api->lives(m);
         counters();
         if (!last.empty() && (result.terminated || result.truncated)) write(last.data());
         if (ended && c.autoreset == Autoreset::same_step) {
@@ -450,6 +441,44 @@ private:
         result.frame = sh.api->frame(m);
         result.episode_frame = sh.api->episode_frame(m);
         if (sh.api->failed(m)) error = "memory ran out; use fewer environments";
+    }
+
+    // What the frames of one step came to.
+    struct Played {
+        uint32_t total = 0;
+        int frames = 0;
+        bool whole = false;                      // every frame of the skip was played, and did not end the episode
+        bool over = false, lost = false, late = false;
+        const uint8_t* first = nullptr;          // the second-last frame's picture, if it counts
+
+        // life_loss_info only tells: the episode goes on
+        bool ends(const Config& c) const { return over || late || (c.episodic_life && lost); }
+    };
+
+    // The frames of one step, the first `unseen` of them without a picture.
+    Played play(int action, float strength, int unseen, Scratch& tmp) {
+        const Config& c = sh.cfg;
+        const VcsApi& api = *sh.api;
+        Played p;
+        if (unseen) api.draw(m, 0);
+        for (int k = 0; k < c.frame_skip; k++) {
+            if (unseen && k == unseen) api.draw(m, 1);
+            if (p.first && api.unfinished(m)) {  // the last frame goes on in the picture that was to be kept
+                std::memcpy(tmp.early, p.first, size_t(resizer->ver.source) * W);
+                p.first = tmp.early;
+            }
+            p.total += uint32_t(api.act(m, action, strength));
+            elapsed++;
+            p.frames++;
+            int32_t now = api.lives(m);
+            p.over = api.over(m);
+            p.lost = now < lives && now > 0;
+            p.late = elapsed >= c.max_frames;
+            if (p.ends(c)) return p;
+            if (k == c.frame_skip - 2 && c.maxpool) p.first = api.picture(m);
+        }
+        p.whole = true;
+        return p;
     }
 
     // The reset phase of 9.3.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -22,6 +23,9 @@ from rich.table import Table
 from vcs import files
 from vcs.errors import VcsError
 from vcs.xai.labels import LABEL_HEADS, LabelTable
+
+if TYPE_CHECKING:
+    from vcs.xai.audit import Row
 
 app = typer.Typer(help="Score explanation methods against the machine's true causes.", no_args_is_help=True)
 console = Console()
@@ -123,20 +127,18 @@ def audit(
         raise typer.Exit(1)
 
 
-def show_leaderboard(rows: Sequence[object]) -> None:
+def show_leaderboard(rows: Sequence[Row]) -> None:
     """Print a leaderboard."""
-    from vcs.xai.audit import Row
-
-    table = Table(title="leaderboard: means over records, F with 95 % half-width")
-    for head in ("method", "rules", "games", "F", "content", "position", "S", "M", "published F"):
-        table.add_column(head, justify="left" if head in ("method", "rules") else "right")
+    table = Table(title="F with 95 % half-width; content, position; S, M", box=SIMPLE, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    for head in ("method", "games", "F", "+-", "cont.", "pos.", "S", "M", "publ."):
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
     for r in rows:
-        assert isinstance(r, Row)
         table.add_row(
             r.method,
-            r.rules,
             str(r.n_games),
-            f"{r.F:.3f} +- {r.F_half_width:.3f}",
+            number(r.F),
+            number(r.F_half_width),
             number(r.F_content),
             number(r.F_position),
             number(r.S),

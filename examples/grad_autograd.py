@@ -35,7 +35,9 @@ def main(game: str = "glass") -> None:
     print(f"{game}: loss {value:.4f} over {len(rows)} pixels")
     for part, first in (("ram", layout.RAM), ("rom", layout.ROM)):
         best = np.argsort(-np.abs(gradient[part]))[:5]
-        print(f"  {part}: " + ", ".join(f"{layout.name(first + int(i))} {gradient[part][i]:+.4g}" for i in best))
+        print(
+            f"  {part}: " + ", ".join(f"{layout.name(first + int(i))} {gradient[part][i]:+.4g}" for i in best)
+        )
 
 
 if __name__ == "__main__":

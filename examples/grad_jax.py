@@ -50,8 +50,10 @@ def main(game: str = "glass") -> None:
     loss = jax.jit(jax.value_and_grad(lambda ram: jnp.tanh(weights @ pixels(ram) / 1000)))
     value, gradient = loss(jnp.asarray(primitive.start(trace)["ram"]))
     best = np.argsort(-np.abs(np.asarray(gradient)))[:5]
-    print(f"{game}: loss {value:.4f}; it changes most with "
-          + ", ".join(f"{layout.name(int(i))} {gradient[i]:+.4g}" for i in best))
+    print(
+        f"{game}: loss {value:.4f}; it changes most with "
+        + ", ".join(f"{layout.name(int(i))} {gradient[i]:+.4g}" for i in best)
+    )
 
 
 if __name__ == "__main__":

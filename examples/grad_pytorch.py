@@ -39,12 +39,16 @@ def main(game: str = "glass") -> None:
     trace = machine.trace([0, 0])
     ram = torch.tensor(primitive.start(trace)["ram"], requires_grad=True)
     torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Linear(len(PIXELS), 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)).double()
+    network = torch.nn.Sequential(
+        torch.nn.Linear(len(PIXELS), 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)
+    ).double()
     value = network(Play.apply(ram, trace) / 255)
     value.backward()
     best = np.argsort(-np.abs(ram.grad.numpy()))[:5]
-    print(f"{game}: value {value.item():.4f}; it changes most with "
-          + ", ".join(f"{layout.name(int(i))} {ram.grad[i]:+.4g}" for i in best))
+    print(
+        f"{game}: value {value.item():.4f}; it changes most with "
+        + ", ".join(f"{layout.name(int(i))} {ram.grad[i]:+.4g}" for i in best)
+    )
 
 
 if __name__ == "__main__":

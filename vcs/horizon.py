@@ -7,7 +7,7 @@
 A trace holds some 300 KB a frame, so a long one does not fit in memory. Here the machine plays the actions
 once, untraced, and leaves a snapshot every so often; then block after block is traced from its snapshot, the
 last one first, the adjoint is carried over it and the trace is dropped. Memory grows with the square root of
-the horizon (two levels of snapshots), and the result is `vcs.grad`'s to the last bit but for the order of sums.
+the horizon (two levels of snapshots), and the result is `vcs.grad`'s.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from vcs.trace import Trace, start_values
 
 Array = npt.NDArray[np.float64]
 
-BLOCK: Final = 8                  # agent steps traced at once: some 2 MB of rows, which stay in the cache
-_SNAPSHOTS: Final = 64            # snapshots of the first level
+BLOCK: Final = 8  # agent steps traced at once: some 2 MB of rows, which stay in the cache
+_SNAPSHOTS: Final = 64  # snapshots of the first level
 
 
 class _Blocks:
@@ -88,7 +88,7 @@ class _Group:
     def shows(self, start: int, end: int) -> bool:
         """Whether an output has pixels in frames start to end - 1."""
         between = self._between(max(start, 0), end)
-        return between.start < between.stop
+        return bool(between.start < between.stop)
 
     def sweep(self, rows: dict[str, Any], start: int, end: int) -> None:
         """Carry the adjoint over the rows of frames start to end - 1."""
@@ -139,8 +139,8 @@ def grads_long(
         wrt, rules, alpha, T, mode: as for `vcs.grad`.
         block: agent steps traced at once. progress: show a bar on the terminal.
 
-    Returns one `Attribution` per output: derivatives by the state at the start of the run, and `inputs` [F, 32] by
-    every frame's input lines. Raises VcsError for an output, action or name that does not exist.
+    Returns one `Attribution` per output: derivatives by the state at the start of the run, and `inputs`
+    [F, 32] by every frame's input lines. Raises VcsError for an output, action or name that does not exist.
     """
     from vcs.gradient import _wanted
     from vcs.soft.rules import NAMES
@@ -183,8 +183,16 @@ def grads_long(
         raise AssertionError(f"{end} frames were not traced again")
     return [
         Attribution(
-            {name: arrays[name] for name in parts}, target.text, value, rules, float(alpha), float(T), mode, "pc",
-            "adjoint", frames,
+            {name: arrays[name] for name in parts},
+            target.text,
+            value,
+            rules,
+            float(alpha),
+            float(T),
+            mode,
+            "pc",
+            "adjoint",
+            frames,
         )
         for group in groups
         for target, (arrays, value) in zip(group.targets, group.results())

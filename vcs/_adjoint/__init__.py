@@ -1,9 +1,9 @@
 """The compiled adjoint: the gradient of a trace by one reverse sweep, many outputs at once.
 
-`Backward` carries the adjoint of a whole machine backwards over traces, from the last to the first; `sweep`
-is what `vcs.grad` calls. The rules are those of docs/gradients.md, the numbers `vcs.soft`'s to 1e-9. The sweep
-itself (C++, `adjoint.hpp`) releases the GIL; objects are independent of each other, so any number of threads
-may sweep, each its own.
+`Backward` carries the adjoint of a whole machine backwards over traces, from the last to the first;
+`sweep` is what `vcs.grad` calls. The rules are those of docs/gradients.md, the numbers `vcs.soft`'s to 1e-9.
+The sweep itself (C++, `adjoint.hpp`) releases the GIL; objects are independent of each other, so any
+number of threads may sweep, each its own.
 """
 
 from __future__ import annotations
@@ -118,8 +118,16 @@ class Backward:
         given = np.zeros((len(pixels), self.lanes))
         given[:, : self.outputs] = weights
         lines: Array = self.engine.sweep(
-            rows["instr"], rows["tia"], rows["segments"], rows["frames"], rows["x0"], height, pixels, given,
-            self.alpha, self.read_weights,
+            rows["instr"],
+            rows["tia"],
+            rows["segments"],
+            rows["frames"],
+            rows["x0"],
+            height,
+            pixels,
+            given,
+            self.alpha,
+            self.read_weights,
         )
         return lines[:, :, : self.outputs]
 

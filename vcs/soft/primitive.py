@@ -37,7 +37,7 @@ OUTPUTS: Final = ("pixels", "ram", "registers", "flags", "pc", "tia", "positions
 def start(trace: Trace, rules: str = "value") -> dict[str, Array]:
     """The state a trace began with, a dict of float64 arrays by the names of `STATE`.
 
-    Shapes as in `vcs.gradient.Attribution.parts`; bytes have a second axis of eight bits under the `bit` rules.
+    Shapes as in `vcs.gradient.Attribution.parts`; bytes have a second axis of eight bits under `bit`.
     """
     parts = {name: (trace.x0[first : first + n], wide) for name, (first, n, wide) in PARTS.items()}
     state: dict[str, Array] = {}
@@ -71,10 +71,10 @@ def vjp(
     T: float = 0.1,
     mode: str = "ste",
 ) -> dict[str, Array]:
-    """Vector-Jacobian product: the cotangents of `start(trace, rules)` from those of `forward(trace, pixels)`.
+    """The cotangents of `start(trace, rules)` from those of `forward(trace, pixels)`.
 
-    cotangents: arrays by the names of `OUTPUTS`; the ones left out are zero. Raises VcsError for another name or
-    shape.
+    cotangents: arrays by the names of `OUTPUTS`; those left out are zero. Raises VcsError for another name
+    or shape.
     """
     where = _pixel_array(pixels, trace)
     back = Backward(len(trace.rom), len(trace.cart0), 1, rules=rules, alpha=alpha, T=T, mode=mode)
@@ -85,7 +85,9 @@ def vjp(
             raise VcsError(f"a rollout has no output {name!r}: it has {', '.join(OUTPUTS)}")
         array = np.asarray(given, np.float64)
         if array.shape != (sizes[name],):
-            raise VcsError(f"the cotangent of {name} has shape {array.shape} where ({sizes[name]},) is expected")
+            raise VcsError(
+                f"the cotangent of {name} has shape {array.shape} where ({sizes[name]},) is expected"
+            )
         if name == "pixels":
             weights = array
             continue
@@ -101,7 +103,7 @@ def vjp(
 
 
 class Rollout:
-    """A trace as a differentiable function of its starting state; call it with the parts you differentiate by."""
+    """A trace as a differentiable function of its starting state; call it with the state or parts of it."""
 
     def __init__(
         self,
@@ -125,10 +127,14 @@ class Rollout:
         def run(*parts: Array) -> Array:
             for name, part in zip(STATE, parts):
                 if not np.array_equal(part, self._start[name]):
-                    raise VcsError(f"{name} is not what the trace began with: trace again from the state you mean")
+                    raise VcsError(
+                        f"{name} is not what the trace began with: trace again from the state you mean"
+                    )
             return self._values
 
-        def rule(argnums: tuple[int, ...], answer: Array, args: Any, kwargs: Any) -> Callable[[Array], tuple[Array, ...]]:
+        def rule(
+            argnums: tuple[int, ...], answer: Array, args: Any, kwargs: Any
+        ) -> Callable[[Array], tuple[Array, ...]]:
             def back(g: Array) -> tuple[Array, ...]:
                 given = {name: g[part] for name, part in self._slices.items()}
                 result = vjp(trace, given, self.pixels, rules=rules, alpha=alpha, T=T, mode=mode)

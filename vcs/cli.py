@@ -50,7 +50,7 @@ class Protocol(str, Enum):
 RomArg = Annotated[str, typer.Argument(
     metavar="ROM", help="A game name (pong), or the path of a cartridge image.", show_default=False)]
 MaybeRomArg = Annotated[str | None, typer.Argument(
-    metavar="[ROM]", help="A game name or path.", show_default=False)]
+    metavar="ROM", help="A game name or path.", show_default=False)]
 FramesOpt = Annotated[int, typer.Option(
     "--frames", "-n", min=1, max=10_000_000, help="Frames to run, 60 a second.")]
 ActionsOpt = Annotated[str, typer.Option(
@@ -66,9 +66,9 @@ def build(command: str | None) -> typer.Typer:
     are listed by name."""
     app = typer.Typer(
         name="vcs", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode="markdown",
         help="Glass VCS: a bit-exact, differentiable Atari 2600. Run a game, look at the frame, ask what "
-             "caused a pixel. Start with [bold]vcs demo[/bold]; every command explains itself with --help.",
+             "caused a pixel. Start with **vcs demo**; every command explains itself with --help.",
         context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback(invoke_without_command=True)(version)
@@ -147,8 +147,8 @@ def demo(
     """See the whole project in one minute: a frame, the causes of one of its pixels, and the proof.
 
     Plays a game, records the last frame instruction by instruction, computes what one pixel depends on,
-    checks that the differentiable machine equals the exact one at every step, changes the most important byte
-    to see the pixel follow, and says what all that cost.
+    checks that the differentiable machine equals the exact one at every step, flips the bits that the answer
+    names to see the pixel follow, and says what all that cost.
     """
     from vcs import demo as program
 

@@ -1,4 +1,5 @@
 """One instruction of the soft CPU on a flat memory, for tests: the bus of `Cpu`, without a trace."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -39,9 +40,16 @@ class FlatBus:
         b1, b2 = self.read(pc + 1), self.read(pc + 2)
         absolute = b1 | b2 << 8
         modes = {
-            "immediate": pc + 1, "relative": pc + 1, "zeropage": b1, "zeropage,X": b1 + x & 255,
-            "zeropage,Y": b1 + y & 255, "absolute": absolute, "absolute,X": absolute + x, "absolute,Y": absolute + y,
-            "(indirect,X)": self._word(b1 + x & 255, (b1 + x & 255) + 1), "(indirect),Y": self._word(b1, b1 + 1) + y,
+            "immediate": pc + 1,
+            "relative": pc + 1,
+            "zeropage": b1,
+            "zeropage,X": b1 + x & 255,
+            "zeropage,Y": b1 + y & 255,
+            "absolute": absolute,
+            "absolute,X": absolute + x,
+            "absolute,Y": absolute + y,
+            "(indirect,X)": self._word(b1 + x & 255, (b1 + x & 255) + 1),
+            "(indirect),Y": self._word(b1, b1 + 1) + y,
         }
         return modes.get(OPCODES[self.read(pc)].mode, 0) & 0xFFFF
 

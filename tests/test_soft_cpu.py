@@ -1,4 +1,5 @@
 """The soft CPU, one instruction at a time, against the measured vectors."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ def test_every_vector(vectors: Callable[[str], Any]) -> None:
         for address, value in vector["m"]:
             mem[address] = value
         if vector.get("h"):
-            continue                      # a halted processor has no next instruction
+            continue  # a halted processor has no next instruction
         after, written = execute(mem, tuple(vector["i"]))
         assert list(after) == vector["f"], vector
-        assert dict(written) == {address: value for address, value in vector["w"]}, vector
+        assert dict(written) == dict(vector["w"]), vector

@@ -3,6 +3,7 @@
 `bit`: the exact difference of every output bit when one input bit flips, by brute force. `value`: the
 slopes of docs/gradients.md, written out.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,22 +23,42 @@ RNG = np.random.default_rng(7)
 
 def cotangent(op: Callable[..., Any], args: tuple[int, ...], n: int, g: Any) -> Any:
     """Cotangent of argument n of a primitive, given that of its answer."""
+
     def one(cell: Any) -> Any:
-        return op(*args[:n], cell, *args[n + 1:])
+        return op(*args[:n], cell, *args[n + 1 :])
+
     vjp, _ = make_vjp(one, Cell(args[n]))
     return vjp(g)
 
 
 # name -> kinds of its arguments (b byte, f flag, d decimal 0 or 1), whether it answers a byte
 CASES: dict[str, tuple[str, bool]] = {
-    "add": ("bbfd", True), "add_carry": ("bbfd", False), "add_overflow": ("bbfd", False),
-    "sub": ("bbfd", True), "sub_carry": ("bbfd", False), "sub_overflow": ("bbfd", False),
-    "difference": ("bb", True), "not_less": ("bb", False), "increment": ("b", True), "decrement": ("b", True),
-    "and_": ("bb", True), "or_": ("bb", True), "xor": ("bb", True),
-    "shift_left": ("bf", True), "shift_right": ("bf", True), "zero": ("b", False),
-    "arr_a": ("bfd", True), "arr_n": ("bfd", False), "arr_v": ("bfd", False), "arr_z": ("bfd", False),
-    "arr_c": ("bfd", False), "flags_byte": ("ffffff", True), "intim": ("bx", True), "port_a": ("ffffffff", True),
-    "port_b": ("fffff", True), "fire_pin": ("fx", True),
+    "add": ("bbfd", True),
+    "add_carry": ("bbfd", False),
+    "add_overflow": ("bbfd", False),
+    "sub": ("bbfd", True),
+    "sub_carry": ("bbfd", False),
+    "sub_overflow": ("bbfd", False),
+    "difference": ("bb", True),
+    "not_less": ("bb", False),
+    "increment": ("b", True),
+    "decrement": ("b", True),
+    "and_": ("bb", True),
+    "or_": ("bb", True),
+    "xor": ("bb", True),
+    "shift_left": ("bf", True),
+    "shift_right": ("bf", True),
+    "zero": ("b", False),
+    "arr_a": ("bfd", True),
+    "arr_n": ("bfd", False),
+    "arr_v": ("bfd", False),
+    "arr_z": ("bfd", False),
+    "arr_c": ("bfd", False),
+    "flags_byte": ("ffffff", True),
+    "intim": ("bx", True),
+    "port_a": ("ffffffff", True),
+    "port_b": ("fffff", True),
+    "fire_pin": ("fx", True),
 }
 
 
@@ -59,13 +80,15 @@ def test_bit_rule_is_the_boolean_difference(name: str) -> None:
                 continue
 
             def out(value: int, n: int = n, args: tuple[int, ...] = args) -> Any:
-                answer = raw(*args[:n], value, *args[n + 1:])
+                answer = raw(*args[:n], value, *args[n + 1 :])
                 return BITS[answer] if byte else int(answer)
 
             if kind == "f":
                 expected: Any = np.sum(np.multiply(out(1) - out(0), g))
             else:
-                expected = [np.sum(np.multiply(out(args[n] | 1 << k) - out(args[n] & ~(1 << k)), g)) for k in range(8)]
+                expected = [
+                    np.sum(np.multiply(out(args[n] | 1 << k) - out(args[n] & ~(1 << k)), g)) for k in range(8)
+                ]
             assert np.allclose(cotangent(op, args, n, g), expected, rtol=0, atol=1e-12), (name, args, n)
 
 
@@ -73,7 +96,7 @@ def test_bit_rule_is_the_boolean_difference(name: str) -> None:
 @pytest.mark.parametrize("rules", NAMES)
 def test_a_flag_that_copies_a_bit(k: int, rules: str) -> None:
     slope = cotangent(rule_set(rules).bit, (0x5A, k), 0, 1.0)
-    expected = 2.0 ** -k if rules == "value" else [float(j == k) for j in range(8)]
+    expected = 2.0**-k if rules == "value" else [float(j == k) for j in range(8)]
     assert np.array_equal(slope, expected)
 
 
@@ -123,7 +146,9 @@ def test_value_rule_is_the_documented_slope(name: str) -> None:
             assert cotangent(op, args, n, 1.0) == pytest.approx(slope, abs=1e-15), (name, args, n)
 
 
-@pytest.mark.parametrize("name", ["add_overflow", "sub_overflow", "arr_v", "arr_z", "arr_c", "and_", "or_", "xor", "zero"])
+@pytest.mark.parametrize(
+    "name", ["add_overflow", "sub_overflow", "arr_v", "arr_z", "arr_c", "and_", "or_", "xor", "zero"]
+)
 def test_logic_under_value_is_the_contraction_of_bit(name: str) -> None:
     kinds, byte = CASES[name]
     raw = getattr(ops, name)
@@ -132,7 +157,7 @@ def test_logic_under_value_is_the_contraction_of_bit(name: str) -> None:
         for n, kind in enumerate(kinds):
             if kind != "b":
                 continue
-            expected = contraction(lambda u, n=n, args=args: raw(*args[:n], u, *args[n + 1:]), args[n])
+            expected = contraction(lambda u, n=n, args=args: raw(*args[:n], u, *args[n + 1 :]), args[n])
             assert cotangent(getattr(rule_set("value"), name), args, n, 1.0) == pytest.approx(expected)
             # and the contraction is the mean of the bit rule's derivatives, each per unit of its bit
             g = WEIGHTS if byte else 1.0
@@ -150,8 +175,10 @@ def test_hmove(cycle: int) -> None:
             for rules in NAMES:
                 assert cotangent(rule_set(rules).hmove, args, 0, 1.0) == 1.0
             assert cotangent(rule_set("value").hmove, args, 1, 1.0) == (-1 / 16 if passes else 0.0)
-            bits = [ops.motion((hm | 1 << k) >> 4, cycle)[0] - ops.motion((hm & ~(1 << k)) >> 4, cycle)[0]
-                    for k in range(8)]
+            bits = [
+                ops.motion((hm | 1 << k) >> 4, cycle)[0] - ops.motion((hm & ~(1 << k)) >> 4, cycle)[0]
+                for k in range(8)
+            ]
             assert np.array_equal(cotangent(rule_set("bit").hmove, args, 1, 1.0), bits)
 
 
@@ -172,7 +199,9 @@ def test_words_and_branches(rules: str) -> None:
         g = ops.gate(sense * (2 * flag - 1), 10.0)
         delta = displacement - 256 * (displacement > 127)
         assert cotangent(op.branch, args, 0, 1.0) == 1.0
-        assert cotangent(op.branch, args, 1, 1.0) == pytest.approx(2 * sense * 10 * g * (1 - g) * delta, rel=1e-9)
+        assert cotangent(op.branch, args, 1, 1.0) == pytest.approx(
+            2 * sense * 10 * g * (1 - g) * delta, rel=1e-9
+        )
         signed: Any = 1.0 if rules == "value" else np.append(WEIGHTS[:7], -128.0)
         assert np.allclose(cotangent(op.branch, args, 2, 1.0), g * signed)
 

@@ -1,4 +1,5 @@
 """The soft machine along traces of real games: equal to the hard one in every value, at every temperature."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -46,7 +47,9 @@ def test_soft_equals_hard(game: str, alpha: float, T: float, rom: Callable[[str]
 @pytest.mark.parametrize("T", TEMPERATURES)
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("game", GAMES)
-def test_soft_equals_hard_for_three_frames(game: str, alpha: float, T: float, rom: Callable[[str], Any]) -> None:
+def test_soft_equals_hard_for_three_frames(
+    game: str, alpha: float, T: float, rom: Callable[[str], Any]
+) -> None:
     rom(game)
     for rules in ("value", "bit"):
         soft.replay(trace(game, 3), alpha=alpha, T=T, rules=rules)()
@@ -110,17 +113,39 @@ def test_a_wrong_picture_is_found(rom: Callable[[str], Any]) -> None:
     t = trace("pong", 1)
     screens = t.screens.copy()
     screens[0, 100, 80] ^= 2
-    fields = {name: getattr(t, name) for name in
-              ("instr", "tia", "segments", "frames", "winner", "x0", "cart0", "x1", "cart1", "rom", "start")}
+    fields = {
+        name: getattr(t, name)
+        for name in (
+            "instr",
+            "tia",
+            "segments",
+            "frames",
+            "winner",
+            "x0",
+            "cart0",
+            "x1",
+            "cart1",
+            "rom",
+            "start",
+        )
+    }
     with pytest.raises(VcsError, match="row 100, column 80"):
         soft.replay(Trace(screens=screens, **fields))()
 
 
-@pytest.mark.parametrize(("options", "word"), [
-    ({"rules": "x"}, "rule set"), ({"mode": "soft"}, "mode"), ({"control": "x"}, "control"), ({"alpha": 0}, "alpha"),
-    ({"T": float("nan")}, "T"), ({"pixels": [(0, 0, 160)]}, "pixel"), ({"pixels": [(1, 0, 0)]}, "pixel"),
-    ({"pixels": "some"}, "pixels"),
-])
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"rules": "x"}, "rule set"),
+        ({"mode": "soft"}, "mode"),
+        ({"control": "x"}, "control"),
+        ({"alpha": 0}, "alpha"),
+        ({"T": float("nan")}, "T"),
+        ({"pixels": [(0, 0, 160)]}, "pixel"),
+        ({"pixels": [(1, 0, 0)]}, "pixel"),
+        ({"pixels": "some"}, "pixels"),
+    ],
+)
 def test_bad_options_are_refused(options: dict[str, Any], word: str, rom: Callable[[str], Any]) -> None:
     rom("pong")
     with pytest.raises(VcsError, match=word):
@@ -139,6 +164,6 @@ def test_full_mode_is_exact_inside_its_corner_and_refused_outside(rom: Callable[
 
 def test_input_lines_reach_the_state(rom: Callable[[str], Any]) -> None:
     rom("space_invaders")
-    t = machine("space_invaders").clone().trace([3])        # RIGHT
+    t = machine("space_invaders").clone().trace([3])  # RIGHT
     f = soft.replay(t)
     assert f.start()["inputs"][0, layout.parse("P0 right") - layout.INPUT] == 1

@@ -1,4 +1,5 @@
 """The theorems of soft.md sections 2, 4, 5 and 9, a test for every property, under its name."""
+
 from __future__ import annotations
 
 import itertools
@@ -21,7 +22,7 @@ from vcs.soft.rules import rule_set
 
 RNG = np.random.default_rng(20)
 VALUE = rule_set("value")
-CORNER = 1 / math.log(1019)               # T* of soft.md 5.2
+CORNER = 1 / math.log(1019)  # T* of soft.md 5.2
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,7 @@ def space_invaders() -> vcs.Trace:
 
 
 # ------------------------------------------------------------------------------------------ Theorem 1
+
 
 def test_T1_1_the_one_hot_read_is_the_array_element() -> None:
     for cells in (RNG.integers(256, size=4096).astype(float), RNG.integers(256, size=128).astype(float)):
@@ -62,7 +64,8 @@ def test_T1_3_the_straight_through_value_is_the_hard_one(alpha: float) -> None:
 
 @pytest.mark.parametrize("opcode", range(256))
 def test_T1_4_one_step_of_every_opcode(opcode: int) -> None:
-    """1000 random states each: registers, flags and every store equal the hard machine's, which keeps time."""
+    """1000 random states each: registers, flags and every store equal the hard machine's, which keeps
+    time."""
     if OPCODES[opcode].mnemonic == "KIL":
         pytest.skip("stops the processor: there is no step")
     rng = np.random.default_rng(opcode)
@@ -82,7 +85,9 @@ def test_T1_4_one_step_of_every_opcode(opcode: int) -> None:
 
 
 @pytest.mark.parametrize(("alpha", "T"), [(1.0, 5.0), (2.0, 0.5), (6.0, 0.14), (20.0, 0.05)])
-def test_T1_5_T1_6_the_trajectory_at_any_alpha_and_T(alpha: float, T: float, space_invaders: vcs.Trace) -> None:
+def test_T1_5_T1_6_the_trajectory_at_any_alpha_and_T(
+    alpha: float, T: float, space_invaders: vcs.Trace
+) -> None:
     """Checked inside: registers, flags, stores and reads after every instruction, every pixel. All games and
     more frames: tests/test_soft_replay.py and `python -m conformance pxc2`."""
     soft.replay(space_invaders, alpha=alpha, T=T)()
@@ -103,6 +108,7 @@ def test_T1_7_the_gradient_is_not_trivially_zero() -> None:
 def test_T1_8_the_hard_map_is_flat_where_the_surrogate_is_not() -> None:
     def hard(flag: float) -> int:
         return int(VALUE.branch(0xF000, round(flag), 100, 1, 10.0))
+
     assert hard(0.9) == hard(1.0) == hard(1.1)
     assert hard(-0.1) == hard(0.0) == hard(0.1)
 
@@ -120,6 +126,7 @@ def test_T1_9_the_switch_of_the_hard_machine_leaves_no_trace() -> None:
         for _ in range(5):
             m.step(0)
         return m.ram.tobytes() + m.screen.tobytes()
+
     m = vcs.Machine("glass")
     m.reset()
     start = m.snapshot()
@@ -133,6 +140,7 @@ def test_T1_9_the_switch_of_the_hard_machine_leaves_no_trace() -> None:
 
 
 # ------------------------------------------------------------------------------------------ Theorem 2
+
 
 def test_T2_1_loser_mass_of_the_dispatch() -> None:
     K, gap, T = 256, 1.0, 0.1
@@ -182,7 +190,7 @@ def test_T2_5_the_rounding_regime(T: float) -> None:
     """round(relaxed) is exact iff the pull is under 1/2: all 256^3 neighbourhoods for k = -1, 0, 1."""
     w0, w1 = ops.read_weights(T, 1)[:2]
     centre = np.arange(256.0)[:, None]
-    both = np.arange(511.0)[None, :]                  # left + right: all that the pull depends on
+    both = np.arange(511.0)[None, :]  # left + right: all that the pull depends on
     pull = w1 * (both - 2 * centre)
     assert np.array_equal(np.rint(w0 * centre + w1 * both) == centre, np.abs(pull) < 0.5)
 
@@ -202,8 +210,13 @@ def test_soft_select_has_its_exact_derivative() -> None:
     logits, rows = RNG.normal(size=7), RNG.normal(size=(7, 3))
     j = jacobian(lambda u: VALUE.select(u, rows, 0.5))(logits)
     h = 1e-6
-    numeric = np.stack([(ops.select(logits + h * e, rows, 0.5) - ops.select(logits - h * e, rows, 0.5)) / (2 * h)
-                        for e in np.eye(7)], axis=1)
+    numeric = np.stack(
+        [
+            (ops.select(logits + h * e, rows, 0.5) - ops.select(logits - h * e, rows, 0.5)) / (2 * h)
+            for e in np.eye(7)
+        ],
+        axis=1,
+    )
     assert np.allclose(j, numeric, atol=1e-8)
     jr = jacobian(lambda r: VALUE.select(logits, r, 0.5))(rows)
     w = ops.select(logits, np.eye(7), 0.5)
@@ -212,21 +225,36 @@ def test_soft_select_has_its_exact_derivative() -> None:
 
 # ----------------------------------------------------------------------------- vectors of section 2
 
-@pytest.mark.parametrize(("centre", "around", "T", "soft_value", "result"), [
-    (255, 0, 0.14, 254.59717, 255), (255, 0, 0.1443, 254.50171, 255), (255, 0, 0.1444, 254.49932, 254),
-    (255, 0, 0.15, 254.35178, 254), (0, 255, 0.145, 0.51522, 1),
-])
-def test_vectors_of_the_relaxed_read(centre: int, around: int, T: float, soft_value: float, result: int) -> None:
+
+@pytest.mark.parametrize(
+    ("centre", "around", "T", "soft_value", "result"),
+    [
+        (255, 0, 0.14, 254.59717, 255),
+        (255, 0, 0.1443, 254.50171, 255),
+        (255, 0, 0.1444, 254.49932, 254),
+        (255, 0, 0.15, 254.35178, 254),
+        (0, 255, 0.145, 0.51522, 1),
+    ],
+)
+def test_vectors_of_the_relaxed_read(
+    centre: int, around: int, T: float, soft_value: float, result: int
+) -> None:
     cells = [centre] + [around] * 8
     w = ops.read_weights(T, 4)
     assert float(w @ np.array(cells, float)) == pytest.approx(soft_value, abs=1e-5)
     assert ops.relaxed_read(*cells, weights=w) == result
 
 
-@pytest.mark.parametrize(("at", "delta", "alpha", "exact", "result"), [
-    (0xFEA0, -5, 2.0, 0xFE9D, 0xFE9E), (0xFF49, -13, 3.0, 0xFF3E, 0xFF3F), (0xF524, 35, 4.0, 0xF549, 0xF548),
-    (0xF879, 122, 5.0, 0xF8F5, 0xF8F4), (0xF879, 122, 5.5, 0xF8F5, 0xF8F5),
-])
+@pytest.mark.parametrize(
+    ("at", "delta", "alpha", "exact", "result"),
+    [
+        (0xFEA0, -5, 2.0, 0xFE9D, 0xFE9E),
+        (0xFF49, -13, 3.0, 0xFF3E, 0xFF3F),
+        (0xF524, 35, 4.0, 0xF549, 0xF548),
+        (0xF879, 122, 5.0, 0xF8F5, 0xF8F4),
+        (0xF879, 122, 5.5, 0xF8F5, 0xF8F5),
+    ],
+)
 def test_vectors_of_the_relaxed_branch(at: int, delta: int, alpha: float, exact: int, result: int) -> None:
     assert VALUE.branch(at, 1, delta & 255, 1, alpha) == exact
     assert VALUE.relaxed_branch(at, 1, delta & 255, 1, alpha) == result
@@ -239,6 +267,7 @@ def test_derivative_of_the_relaxed_read() -> None:
 
     def read(c: Any) -> Any:
         return VALUE.pack(VALUE.relaxed_read(*[VALUE.read(c, 60 + k) for k in order], weights=w))[0]
+
     expected = np.zeros(128)
     expected[[60 + k for k in order]] = w
     assert np.allclose(grad(read)(cells), expected)
@@ -246,16 +275,19 @@ def test_derivative_of_the_relaxed_read() -> None:
 
 # ----------------------------------------------------------------------------- corollary 5.1 and 5.2
 
+
 def test_5_1_the_straight_through_gradient_is_the_surrogates() -> None:
     for flag, sense, delta, alpha in itertools.product((0, 1), (-1, 1), (-128, -5, 127), (2.0, 6.0)):
         z = sense * (2 * flag - 1)
 
         def surrogate(f: float, sense: int = sense, delta: int = delta, alpha: float = alpha) -> float:
             return ops.gate(sense * (2 * f - 1), alpha) * delta
+
         numeric = (surrogate(flag + 1e-6) - surrogate(flag - 1e-6)) / 2e-6
 
         def program(c: Any, sense: int = sense, delta: int = delta, alpha: float = alpha) -> Any:
             return VALUE.pack(VALUE.branch(0xF000, VALUE.number(c, 0), delta & 255, sense, alpha))[0]
+
         assert grad(program)(np.array([float(flag)]))[0] == pytest.approx(numeric, rel=1e-6)
         assert program(np.array([float(flag)])) == 0xF002 + (delta if z > 0 else 0)
 
@@ -268,7 +300,8 @@ def test_5_2_every_branch_is_exact_above_the_bound() -> None:
         for displacement, flag in itertools.product(range(256), (0, 1)):
             delta = abs(displacement - 256 if displacement > 127 else displacement)
             exact = VALUE.relaxed_branch(0x8000, flag, displacement, 1, alpha) == VALUE.branch(
-                0x8000, flag, displacement, 1, alpha)
+                0x8000, flag, displacement, 1, alpha
+            )
             assert exact == (delta / (1 + math.exp(alpha)) < 0.5), (alpha, displacement)
             all_exact &= exact
         assert all_exact == (alpha > math.log(255))
@@ -276,7 +309,7 @@ def test_5_2_every_branch_is_exact_above_the_bound() -> None:
 
 def test_5_2_every_read_is_exact_below_the_bound() -> None:
     """The worst neighbourhood: 255 against 0 on every side. Exact below T*, not above."""
-    assert CORNER == pytest.approx(0.1443715, abs=1e-7)
+    assert pytest.approx(0.1443715, abs=1e-7) == CORNER
     for T in (0.05, 0.14, CORNER - 1e-7):
         w = ops.read_weights(T, relax.WINDOW)
         for centre in range(256):
@@ -301,9 +334,15 @@ def test_relaxed_rom_is_the_relaxed_read_of_every_byte() -> None:
 
 # ------------------------------------------------------------------------------------------ section 9
 
-@pytest.mark.parametrize(("alpha", "g", "slope", "relative"), [
-    (2.0, 0.62246, 0.470007, 0.5252), (6.0, 0.81757, 0.894879, 1.0), (20.0, 0.99331, 0.132961, 0.1486),
-])
+
+@pytest.mark.parametrize(
+    ("alpha", "g", "slope", "relative"),
+    [
+        (2.0, 0.62246, 0.470007, 0.5252),
+        (6.0, 0.81757, 0.894879, 1.0),
+        (20.0, 0.99331, 0.132961, 0.1486),
+    ],
+)
 def test_9_1_slope_of_the_gate(alpha: float, g: float, slope: float, relative: float) -> None:
     gate = ops.gate(0.25, alpha)
     mine = alpha * gate * (1 - gate)
@@ -320,23 +359,28 @@ def test_9_1_the_steepest_gate() -> None:
     assert slopes.max() == pytest.approx(0.895486, abs=1e-6)
 
 
-@pytest.mark.parametrize(("alpha", "peak", "relative"), [
-    (2.0, 0.46996, 0.5250), (6.0, 0.89510, 1.0), (20.0, 0.13639, 0.1524)])
+@pytest.mark.parametrize(
+    ("alpha", "peak", "relative"), [(2.0, 0.46996, 0.5250), (6.0, 0.89510, 1.0), (20.0, 0.13639, 0.1524)]
+)
 def test_9_1_peak_of_the_scene(alpha: float, peak: float, relative: float) -> None:
     """Two placements of a sprite blended by the gate; central difference with step 0.02 at z = 0.25."""
+
     def image(z: float) -> Any:
         g = ops.gate(z, alpha)
         scene = np.zeros((80, 140))
         scene[29:45, 55:63] += 1 - g
         scene[29:45, 83:91] += g
         return scene
+
     step = 0.02
     peak_here = np.abs((image(0.25 + step) - image(0.25 - step)) / (2 * step)).max()
     assert peak_here == pytest.approx(peak, abs=5e-6)
     assert peak_here / 0.89510 == pytest.approx(relative, abs=5e-3)
 
 
-@pytest.mark.parametrize(("T", "spread", "largest"), [(2.0, 6.0, 0.0665), (0.5, 3.0, 0.1330), (0.1, 1.342, 0.2974)])
+@pytest.mark.parametrize(
+    ("T", "spread", "largest"), [(2.0, 6.0, 0.0665), (0.5, 3.0, 0.1330), (0.1, 1.342, 0.2974)]
+)
 def test_9_3_spread_of_the_temperature(T: float, spread: float, largest: float) -> None:
     columns = np.arange(30, 111).astype(float)
     w = ops.select(-(((columns - 70) / 6) ** 2), np.eye(len(columns)), T)
@@ -347,8 +391,9 @@ def test_9_3_spread_of_the_temperature(T: float, spread: float, largest: float) 
 
 # --------------------------------------------------------------------------------- the sampler of 2.8
 
+
 def test_2_8_the_sampler_has_the_symmetric_derivative(rom: Callable[[str], Any]) -> None:
-    """d occ(c) / d px = (foot(c-1) - foot(c+1)) / 2, equal to the central difference of the hard footprint."""
+    """d occ(c) / d px = (foot(c-1) - foot(c+1)) / 2, the hard footprint's central difference."""
     from vcs.soft import tia
 
     rom("space_invaders")

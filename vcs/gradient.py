@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from vcs import files, layout
 from vcs.errors import VcsError
-from vcs.trace import Trace
+from vcs.trace import NOBODY, Trace
 
 Array = npt.NDArray[np.float64]
 
@@ -44,6 +44,10 @@ _FIRST: Final = {
     "rom": layout.ROM,
 }
 PARTS: Final = (*_FIRST, "inputs")
+# `Trace.winner` -> the colour register that shows (docs/design.md)
+_COLOUR_OF: Final = (
+    "COLUBK", "COLUPF", "COLUPF", "COLUP0", "COLUP0", "COLUP1", "COLUP1", "COLUP0", "COLUP1",
+)
 # where an output may be read at the end of a trace
 _READABLE: Final = ("ram", "registers", "flags", "pc", "tia", "positions", "cart")
 
@@ -321,6 +325,41 @@ def _part_of(location: int) -> str:
             f"{layout.name(location)} is read afresh each time: ask for the inputs, TIMER or SWACNT instead"
         )
     return max((first, name) for name, first in _FIRST.items() if first <= location)[1]
+
+
+class Origin(NamedTuple):
+    """Where the colour of a pixel came from.
+
+    register: the colour register that won it. write: the row of `Trace.tia` that had set it, -1 if that was
+    before the trace. instruction: the row of `Trace.instr` of that store, -1 likewise. segment: the row of
+    `Trace.segments` that drew the pixel.
+    """
+
+    register: str
+    write: int
+    instruction: int
+    segment: int
+
+
+def origin(trace: Trace, pixel: Pixel | tuple[Any, ...]) -> Origin:
+    """The colour register, the store and the segment behind a pixel of a trace.
+
+    Raises VcsError for a pixel out of range, or one that nothing drew (blanked, under the comb, left over).
+    """
+    place = weighting(pixel, trace).pixels
+    if len(place) != 1:
+        raise VcsError(f'{pixel!r} is no pixel: give Pixel(row, column) or ("pixel", row, column)')
+    frame, row, column = (int(i) for i in place[0])
+    winner = int(trace.winner[frame, row, column])
+    if winner == NOBODY:
+        raise VcsError(f"nothing drew pixel (frame {frame}, row {row}, column {column}): pick a visible one")
+    s = trace.segments
+    over = (s["frame"] == frame) & (s["row"] == row) & (s["x0"] <= column) & (column < s["x1"])
+    segment = int(np.flatnonzero(over)[-1])
+    register = _COLOUR_OF[winner]
+    stores = np.flatnonzero(trace.tia["reg"][: s["tia"][segment]] == layout.parse(register) - layout.TIA_W)
+    write = int(stores[-1]) if len(stores) else -1
+    return Origin(register, write, int(trace.tia["instr"][write]) if write >= 0 else -1, segment)
 
 
 def grads(

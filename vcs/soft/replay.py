@@ -475,12 +475,16 @@ class Run:
         """Every pixel of every frame, from the soft machine's own registers, against the trace's pictures."""
         t = self.trace
         first = tia.PARAMETERS.index("pos P0")
-        columns = np.array(self.history, dtype=np.int64).reshape(-1, len(tia.PARAMETERS))[:, first : first + 5]
+        columns = np.array(self.history, dtype=np.int64).reshape(-1, len(tia.PARAMETERS))[
+            :, first : first + 5
+        ]
         wrong = np.argwhere(columns != t.segments["pos"])
         if len(wrong):
             s, o = (int(i) for i in wrong[0])
             self.k = int(t.segments["instr"][s])
-            self.differs(f"the column of {layout.INNER[3 + o][4:]}", int(columns[s, o]), int(t.segments["pos"][s, o]))
+            self.differs(
+                f"the column of {layout.INNER[3 + o][4:]}", int(columns[s, o]), int(t.segments["pos"][s, o])
+            )
         mine = draw_pictures(t, self.replay._owner, self.history)
         wrong = np.argwhere((mine >= 0) & (mine != t.screens))
         if len(wrong):

@@ -300,7 +300,7 @@ class Tia:
         self.op = run.op
         self.cells: dict[int, Any] = {}
         self.ark = bool(run.x0[trace.ARK])
-        self.adrift = False       # an Ark step may have come just before the HMOVE that ended the effect
+        self.adrift = False  # an Ark step may have come just before the HMOVE that ended the effect
 
     def cell(self, location: int) -> Any:
         """The value of a register (192..255), delayed copy (256..258) or position (259..263)."""
@@ -309,7 +309,8 @@ class Tia:
         return self.cells[location]
 
     def follow_ark(self, column: int) -> None:
-        """While the Cosmic Ark effect is on, each line end moves missile 0 (tia.md 10.2); which lines end is the
+        """While the Cosmic Ark effect is on, each line end moves missile 0 (tia.md 10.2); which lines end
+        is the
         beam's decision, so its column is the drawn one."""
         where = layout.POSITION + M0
         step = (column - plain(self.cell(where))) % 160

@@ -2,7 +2,9 @@
 
 The unit is traced instructions swept per second; the output is one drawn pixel, its gradient is taken with
 respect to everything the machine held. ``8 outputs`` sweeps eight pixels at once, counted as eight sweeps.
-``trace and sweep`` includes recording the frame, which is what a user pays who starts from a machine.
+``vcs.grad of a frame`` includes recording it as a `Trace`, checked, with pictures and snapshot: what a user
+pays who starts from a machine. ``trace`` records the rows of 16 frames and nothing else; ``trace and sweep``
+carries the adjoint of a pixel back over them as well, which is the rate of a long horizon (`vcs.horizon`).
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import numpy as np
 
 import vcs
 from bench.harness import Row, interleave, summaries
+from vcs._adjoint import Backward
 from vcs.gradient import grads
+from vcs.trace import start_values
 
 WARMUP = 60  # frames of random play before the traced one
+BLOCK = 16  # frames traced at once by ``trace`` and ``trace and sweep``
 PEER = "soft engine"
 
 
@@ -42,6 +47,24 @@ def repeated(work: Callable[[], Any], amount: int, times: int) -> Callable[[], f
     return stretch
 
 
+def rows_of(m: Any, swept: bool) -> int:
+    """Trace 16 frames from where the machine is, and sweep them; returns the number of instructions."""
+    start = m.snapshot()
+    x0 = start_values(m)
+    rows = m.record(np.zeros(BLOCK, np.int32), pictures=False)
+    if swept:
+        back = Backward(len(m.rom), len(m.cart_ram), 1)
+        pixel = ((BLOCK - 1) * m.rows + m.rows // 2) * 160 + 80
+        back.sweep_rows({**rows, "x0": x0}, m.rows, np.array([pixel]), np.ones((1, 1)))
+    m.restore(start)
+    return len(rows["instr"])
+
+
+def counted(work: Callable[[], int], times: int) -> Callable[[], float]:
+    """A timed stretch of several rounds of ``work``, which says how many units it did."""
+    return lambda: float(sum(work() for _ in range(times)))
+
+
 def run(games: list[str], seconds: float, repeats: int) -> Iterator[Row]:
     """Rows of every game, then medians. ``seconds`` scales how often the fast side repeats."""
     rows: dict[str, list[Row]] = {}
@@ -58,17 +81,20 @@ def run(games: list[str], seconds: float, repeats: int) -> Iterator[Row]:
             grads(m.trace([0]), pixels[:1], engine="adjoint")
             m.restore(start)
 
-        for kind, ours, theirs, amount in (
+        kinds: tuple[tuple[str, Any, Any, int | None], ...] = (
             ("1 output", lambda p=pixels: sweep("adjoint", p[:1]), lambda p=pixels: sweep("soft", p[:1]), n),
             ("8 outputs", lambda p=pixels: sweep("adjoint", p), lambda p=pixels: sweep("soft", p), 8 * n),
-            ("trace and sweep", record, lambda p=pixels: sweep("soft", p[:1]), n),
-        ):
+            ("vcs.grad of a frame", record, lambda p=pixels: sweep("soft", p[:1]), n),
+            ("trace", lambda m=m: rows_of(m, False), lambda p=pixels: sweep("soft", p[:1]), None),
+            ("trace and sweep", lambda m=m: rows_of(m, True), lambda p=pixels: sweep("soft", p[:1]), None),
+        )
+        for kind, ours, theirs, amount in kinds:
             row = interleave(
                 f"{game} {kind}",
                 "instructions/s",
-                repeated(ours, amount, often),
+                counted(ours, often) if amount is None else repeated(ours, amount, often),
                 PEER,
-                repeated(theirs, amount, 1),
+                repeated(theirs, amount or n, 1),
                 repeats,
             )
             rows.setdefault(kind, []).append(row)

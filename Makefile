@@ -9,12 +9,16 @@ SOURCES := $(wildcard vcs/_hard/*.pyx vcs/_hard/*.pxi vcs/_hard/*.pxd vcs/_hard/
 SOURCES := $(filter-out vcs/_hard/cpu.pxi,$(SOURCES))
 JOBS ?= 2
 
-.PHONY: demo test install check clean
+.PHONY: demo test test-all install check clean
 
 demo: install
 	$(BIN)/vcs demo
 
 test: install
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" tests
+
+# also what takes minutes: more frames, more games, more random programs
+test-all: install
 	$(BIN)/python -m pytest -n $(JOBS) tests
 
 check: install

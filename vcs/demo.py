@@ -211,6 +211,8 @@ def run(rom: str | None, out: Path, frames: int, seed: int, console: Console) ->
         began = clock()
         for code in codes[:-1]:
             machine.step(code)
+            if machine.game_over:
+                machine.reset()
         played = clock() - began
     start = machine.clone()
     began = clock()

@@ -143,7 +143,8 @@ def test_pong_swaps_its_paddles(rom: Rom) -> None:
 @pytest.mark.parametrize(
     ("strength", "step"),
     [(0.7, 16099), (0.3, 6900), (0.9, 20699), (0.95, 21849), (0.21, 4829), (0.1, 2300), (0.001, 23),
-     (-0.5, 11500), (2.0, 46000), (0.0, 0), (float("nan"), 0), (float("inf"), 408823 - 27450), (1e30, 408823 - 27450)],
+     (-0.5, 11500), (2.0, 46000), (0.0, 0), (float("nan"), 0), (float("inf"), 408823 - 27450),
+     (1e30, 408823 - 27450)],
 )  # fmt: skip
 def test_paddle_strength(strength: float, step: int, rom: Rom) -> None:
     m = Machine(rom("breakout"))

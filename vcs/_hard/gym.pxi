@@ -18,13 +18,11 @@ cdef void rgb_rows(const uint8_t* px, int rows, const uint32_t* lut, uint8_t* ou
         memcpy(o + 3 * (W - 1), &lut[px[r * W + W - 1]], 3)
 
 
-def play(Core core not None, int action, int times, float strength=1.0):
-    """`times` agent steps with one action; returns the sum of their rewards (int)."""
-    cdef int i
-    cdef int64_t total = 0
+def play(Core core not None, int action, int frames, float strength=1.0):
+    """`frames` frames with one action, whatever frame_skip is; returns the sum of their rewards (int)."""
+    cdef int total
     with nogil:
-        for i in range(times):
-            total += env_act(core.m, action, strength)
+        total = env_play(core.m, action, strength, frames)
     core._check()
     return total
 

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vcs import games, roms
+from vcs._hard.machine import picture_gray, picture_rgb
 from vcs.errors import VcsError
 from vcs.games import Action
 from vcs.machine import Machine, Snapshot, palette
@@ -148,6 +149,16 @@ class ALEState:
 
 
 @cache
+def colour_words(pal: bool) -> NDArray[np.uint32]:
+    """uint32[256]: bytes R G B 0 of each palette index, for `picture_rgb`."""
+    quads = np.zeros((256, 4), np.uint8)
+    quads[:, :3] = palette(pal)
+    words: NDArray[np.uint32] = quads.view(np.uint32)[:, 0].copy()
+    words.setflags(write=False)
+    return words
+
+
+@cache
 def gray_levels(pal: bool) -> Bytes:
     """uint8[256]: gray of each palette index, the blue byte of the next entry (environment.md 7.2)."""
     levels = np.zeros(256, np.uint8)
@@ -178,12 +189,14 @@ class ALE:
     """The Arcade Learning Environment's interface on our machine. See the module's text for what differs.
 
     Set options first, then `loadROM`, then `act` and `reset_game`. Errors are ALEError (a RuntimeError), and
-    TypeError for arguments of a wrong type, as in ale-py.
+    TypeError for arguments of a wrong type, as in ale-py. log: False keeps this object from writing to
+    standard error.
     """
 
     _mode: LoggerMode = LoggerMode.Info
 
-    def __init__(self) -> None:
+    def __init__(self, *, log: bool = True) -> None:
+        self._talks = log
         self._options: dict[str, Any] = {**_INTS, **_FLOATS, **_BOOLS, **_STRINGS}
         self._m: Machine | None = None
 
@@ -292,9 +305,8 @@ class ALE:
         self._averaging = bool(o["color_averaging"])
         self._log(LoggerMode.Info, f"{rom.name}: {self._m.mapper}, random seed {self._m.seed}")
 
-    @classmethod
-    def _log(cls, mode: LoggerMode, text: str) -> None:
-        if mode.value >= cls._mode.value:
+    def _log(self, mode: LoggerMode, text: str) -> None:
+        if self._talks and mode.value >= self._mode.value:
             print(text, file=sys.stderr)
 
     @property
@@ -403,11 +415,17 @@ class ALE:
 
     def getScreenRGB(self, buffer: Bytes | None = None) -> Bytes | None:
         """uint8[rows, 160, 3]: the picture in colour, or None if it was written into `buffer`."""
-        return _fill(palette(self.machine.pal)[self._indices()], buffer)
+        m = self.machine
+        if self._averaging:
+            return _fill(palette(m.pal)[self._indices()], buffer)
+        return _fill(picture_rgb(m, colour_words(m.pal)), buffer)
 
     def getScreenGrayscale(self, buffer: Bytes | None = None) -> Bytes | None:
         """uint8[rows, 160]: the picture in gray (environment.md 7.2), or None if written into `buffer`."""
-        return _fill(gray_levels(self.machine.pal)[self._indices()], buffer)
+        m = self.machine
+        if self._averaging:
+            return _fill(gray_levels(m.pal)[self._indices()], buffer)
+        return _fill(picture_gray(m, gray_levels(m.pal)), buffer)
 
     def saveScreenPNG(self, path: str | os.PathLike[str]) -> None:
         """Write the picture as PNG, 320 pixels wide. Needs Pillow (`pip install 'glassvcs[fig]'`)."""

@@ -8,7 +8,6 @@ out.
 from __future__ import annotations
 
 import secrets
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TypedDict
 
@@ -20,9 +19,8 @@ from numpy.typing import NDArray
 
 from vcs import games, roms
 from vcs._hard.machine import picture_gray, picture_rgb, play
-from vcs.env.ale import ALE, Action, ALEState, LoggerMode, gray_levels
+from vcs.env.ale import ALE, Action, ALEState, colour_words, gray_levels
 from vcs.errors import VcsError
-from vcs.machine import palette
 
 __all__ = ["AtariEnv", "EnvError", "Info", "register"]
 
@@ -48,16 +46,6 @@ class Info(TypedDict, total=False):
     episode_frame_number: int
     frame_number: int
     seeds: tuple[np.uint32, np.uint32]
-
-
-@cache
-def colour_words(pal: bool) -> NDArray[np.uint32]:
-    """uint32[256]: bytes R G B 0 of each palette index, for `picture_rgb`."""
-    quads = np.zeros((256, 4), np.uint8)
-    quads[:, :3] = palette(pal)
-    words: NDArray[np.uint32] = quads.view(np.uint32)[:, 0].copy()
-    words.setflags(write=False)
-    return words
 
 
 class AtariEnv(gym.Env[Observation, int], EzPickle):
@@ -120,7 +108,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         if self._rom.game is None:
             raise EnvError(f"{game!r} has no game rules, so it is no task: use one of vcs.games.game_names()")
 
-        self.ale = ALE()
+        self.ale = ALE(log=False)
         self.ale.setFloat("repeat_action_probability", repeat_action_probability)
         if max_num_frames_per_episode is not None:
             self.ale.setInt("max_num_frames_per_episode", max_num_frames_per_episode)
@@ -143,12 +131,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         self.ale.setInt("random_seed", (random_seed + 2**31) % 2**32 - 2**31)  # as int32
         path = self._rom.path
         assert path is not None  # roms.find of a name gives a file
-        verbosity = ALE._mode
-        ALE.setLoggerMode(LoggerMode.Error)
-        try:
-            self.ale.loadROM(path)
-        finally:
-            ALE.setLoggerMode(verbosity)
+        self.ale.loadROM(path)
         if self._mode is not None:
             self.ale.setMode(self._mode)
         if self._difficulty is not None:

@@ -92,6 +92,18 @@ def source_hash(method: Method) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@cache
+def gradient_hash() -> str:
+    """SHA-256 of what computes end-to-end gradients: the front end and the compiled reverse sweep."""
+    folder = Path(vcs.__file__).parent
+    digest = hashlib.sha256()
+    for path in (folder / "gradient.py", *sorted((folder / "_adjoint").glob("*.py"))):
+        digest.update(path.read_bytes())
+    for path in sorted((folder / "_adjoint").glob("_adjoint*.so")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 def where(method: Method) -> str:
     """File and line of a method, relative to the repository where possible."""
     try:
@@ -110,7 +122,8 @@ def stem(method: str, game: str, kind: str) -> str:
 
 def provenance(method: Method, rom_sha256: str, stream: list[int], seed: int) -> dict[str, Any]:
     """What a record depends on, apart from the machine it ran on."""
-    return {
+    facts = {"gradient_sha256": gradient_hash()} if method.rules in ("value", "bit") else {}
+    return facts | {
         "rom_sha256": rom_sha256,
         "stream_sha256": stream_hash(stream),
         "seed": seed,

@@ -106,8 +106,10 @@ class Gen:
         for line in lines:
             # run_plain keeps no latch: code in the window runs on into the window, so only a jump can reach
             # an opcode fetch that sees it, and jumps store it
-            if self.kind == "plain" and line.startswith("latch = "):
-                if self.jumps:
+            if self.kind in ("plain", "relaxed") and line.startswith("latch = "):
+                if self.kind == "relaxed":
+                    pass                          # the hook keeps the exact bytes
+                elif self.jumps:
                     self.out.append("    " * self.ind + "s.latch = <uint8_t>(" + line[8:] + ")")
                 continue
             self.out.append("    " * self.ind + line if line else "")
@@ -117,7 +119,7 @@ class Gen:
         if self.kind == "flat":
             self.put(f"{dst} = flat_read(f, {ea}, cyc)")
         elif self.kind == "relaxed":
-            self.put(f"{dst} = relax_read(m, {ea}, {prev}, cyc)")
+            self.put(f"{dst} = relax_read(m, {ea}, cyc)")
         elif self.kind == "plain":
             self.put(f"q = {ea} - lo_pc", "if q < span:", f"    {dst} = base[q]", "else:",
                      f"    {dst} = bus_read(m, {ea}, {prev}, cyc)")
@@ -146,6 +148,8 @@ class Gen:
             self.put("if s.stop:", "    budget = 0")
 
     def wr(self, ea: str, val: str, zero_page: bool = False) -> None:
+        if self.kind == "relaxed":
+            self.put(f"m.relax_bus = {val}")
         if self.kind == "flat":
             self.put(f"flat_write(f, {ea}, {val}, cyc)")
         elif zero_page:
@@ -161,7 +165,16 @@ class Gen:
             self.event()
             self.ind -= 1
 
+    def pull(self, dst: str, prev: str) -> None:
+        """A read of the stack, which no specialisation relaxes."""
+        if self.kind == "relaxed":
+            self.put(f"{dst} = bus_read(m, 0x100 + sp, m.relax_bus, cyc)", f"m.relax_bus = {dst}")
+        else:
+            self.rd(dst, "(0x100 + sp)", prev)
+
     def push(self, val: str, after_write: bool = False) -> None:
+        if self.kind == "relaxed":
+            self.put(f"m.relax_bus = {val}")
         if self.kind == "flat":
             self.put(f"flat_write(f, 0x100 + sp, {val}, cyc)")
         else:
@@ -283,7 +296,7 @@ class Gen:
             if self.kind == "relaxed":
                 put(f"cond = {BRANCH[name]}", "t = relax_branch(m, pc, b1, cond)", "if cond:",
                     "    ea = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
-                    "    cyc += 2 if (ea ^ pc) & 0xFF00 else 1", "pc = t")
+                    "    cyc += 2 if (ea ^ pc) & 0xFF00 and not m.relax_mode & RELAX_DROP_CYCLE else 1", "pc = t")
                 return
             put(f"if {BRANCH[name]}:", "    t = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
                 "    cyc += 2 if (t ^ pc) & 0xFF00 else 1", "    pc = t")
@@ -305,9 +318,9 @@ class Gen:
             put("latch = val")
         elif name in ("PLA", "PLP"):
             put("pc = (pc + 1) & 0xFFFF")
-            self.rd("t", "(0x100 + sp)", "op")
+            self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
-            self.rd("val", "(0x100 + sp)", "t")
+            self.pull("val", "t")
             self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
                        "rec.rd = <uint8_t>val", "rec.flags |= 4")
             put("latch = val")
@@ -324,7 +337,7 @@ class Gen:
                 self.trace("rec.ptr1 = bus_loc(m, p0, False)")
                 put("pc = lo | (hi << 8)", "latch = hi")
         elif name == "JSR":
-            self.rd("t", "(0x100 + sp)", "b1")
+            self.pull("t", "b1")
             put("t = (pc + 2) & 0xFFFF")
             self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
                        "rec.wr = <uint8_t>(t >> 8)", "rec.flags |= 8")
@@ -334,33 +347,35 @@ class Gen:
                 self.rd("b2", "((pc + 2) & 0xFFFF)", "t")
             elif self.kind != "plain":
                 # from ROM the byte cannot have changed; elsewhere the pushes may just have written it
-                put("if slow:")
-                self.ind += 1
+                relaxed = self.kind == "relaxed"
+                if not relaxed:
+                    put("if slow:")
+                self.ind += not relaxed
                 self.rd("b2", "((pc + 2) & 0xFFFF)", "t & 0xFF")
                 self.trace("rec.b2 = <uint8_t>b2")
-                self.ind -= 1
+                self.ind -= not relaxed
             put("pc = b1 | (b2 << 8)", "latch = b2")
         elif name == "RTS":
-            self.rd("t", "(0x100 + sp)", "op")
+            self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
-            self.rd("lo", "(0x100 + sp)", "t")
+            self.pull("lo", "t")
             self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
                        "rec.rd = <uint8_t>lo", "rec.flags |= 4")
             put("sp = (sp + 1) & 0xFF")
-            self.rd("hi", "(0x100 + sp)", "lo")
+            self.pull("hi", "lo")
             put("t = lo | (hi << 8)")
             self.rd("r", "t", "hi")
             put("latch = r", "pc = (t + 1) & 0xFFFF")
         elif name == "RTI":
-            self.rd("t", "(0x100 + sp)", "op")
+            self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
-            self.rd("val", "(0x100 + sp)", "t")
+            self.pull("val", "t")
             self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
                        "rec.rd = <uint8_t>val", "rec.flags |= 4")
             put("sp = (sp + 1) & 0xFF")
-            self.rd("lo", "(0x100 + sp)", "val")
+            self.pull("lo", "val")
             put("sp = (sp + 1) & 0xFF")
-            self.rd("hi", "(0x100 + sp)", "lo")
+            self.pull("hi", "lo")
             put("t = val", *UNPACK, "pc = lo | (hi << 8)", "latch = hi")
         elif name == "BRK":
             put("t = (pc + 2) & 0xFFFF")
@@ -391,7 +406,10 @@ class Gen:
                 "if OP_BYTES[op] > 2 and op != 0x20:",
                 "    b2 = bus_read(m, (pc + 2) & 0xFFFF, b1, cyc + OP_BASE[op])"]
         if self.kind == "relaxed":
-            put(*(line.replace("bus_read", "relax_read") for line in slow))
+            put("op = relax_read(m, pc, cyc)", "b1 = b2 = 0",
+                "if OP_BYTES[op] > 1:", "    b1 = relax_read(m, (pc + 1) & 0xFFFF, cyc + OP_BASE[op])",
+                "if OP_BYTES[op] > 2 and op != 0x20:",
+                "    b2 = relax_read(m, (pc + 2) & 0xFFFF, cyc + OP_BASE[op])")
             return
         if self.kind == "plain":
             put("q = pc - lo_pc", "if q >= span:", "    if not code_window(m, pc, &base, &lo_pc, &span):", "        break",
@@ -423,9 +441,10 @@ class Gen:
                 # addresses lo_pc <= a < lo_pc + span read base[a - lo_pc], for code and for data
                 put("cdef const uint8_t* base = NULL", "cdef uint32_t lo_pc = 0, span = 0, q")
             else:
-                put("cdef bint slow", "cdef uint32_t latch = s.latch")
+                if self.kind != "relaxed":
+                    put("cdef bint slow", "cdef uint32_t latch = s.latch")
         if self.kind == "relaxed":
-            put("cdef bint cond")
+            put("cdef bint cond", "m.relax_bus = s.latch")
         put("cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp",
             "cdef uint32_t c = s.p & 1, v = s.p & 0x40, d = (s.p >> 3) & 1, i = (s.p >> 2) & 1",
             "cdef uint32_t nr = s.p & 0x80, zr = (s.p & 2) ^ 2",
@@ -454,7 +473,9 @@ class Gen:
         self.ind -= 1
         put("s.pc = <uint16_t>pc", "s.cycles = cyc", "s.a = <uint8_t>a", "s.x = <uint8_t>x", "s.y = <uint8_t>y",
             "s.sp = <uint8_t>sp", f"s.p = <uint8_t>({PACK})")
-        if self.kind != "plain":
+        if self.kind == "relaxed":
+            put("s.latch = <uint8_t>m.relax_bus")
+        elif self.kind != "plain":
             put("s.latch = <uint8_t>latch")
         if self.kind != "flat":
             put("return budget")

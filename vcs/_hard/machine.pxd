@@ -8,4 +8,5 @@ cdef class Core:
     cdef Py_ssize_t rom_len
     cdef readonly str rom_sha256
     cdef object program
+    cdef object relaxed_rom
     cdef _check(self)

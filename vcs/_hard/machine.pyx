@@ -793,7 +793,10 @@ cdef class Core:
         cdef VCS* m = self.m
         frame_begin(m)
         m.exact = 1
-        run_slow(m, 1)
+        if m.relaxed:
+            run_relaxed(m, 1)
+        else:
+            run_slow(m, 1)
         self._check()
         if m.s.stop:
             frame_end(m)
@@ -930,6 +933,7 @@ cdef class Core:
         self.rom_len = other.rom_len
         self.rom_sha256 = other.rom_sha256
         self.program = other.program
+        self.relaxed_rom = other.relaxed_rom
         m.rom = <const uint8_t*>PyBytes_AS_STRING(self.rom_padded)
         cart_map(m)
 
@@ -1095,6 +1099,15 @@ cdef class Core:
         self.m.s.difficulty = value
 
     @property
+    def colour(self):
+        """The console's colour switch (SWCHB bit 3): True for colour, False for black and white."""
+        return bool(self.m.s.swchb & 8)
+
+    @colour.setter
+    def colour(self, bint value):
+        self.m.s.swchb = (self.m.s.swchb & 0xF7) | (8 if value else 0)
+
+    @property
     def shortcuts(self):
         """Speed shortcuts in force: bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen frames of a step undrawn.
         Results never depend on them."""
@@ -1165,17 +1178,46 @@ cdef class Core:
     def paddle(self):
         return self.m.s.paddle[0], self.m.s.paddle[1]
 
-    def relax(self, double alpha=0.0, double temperature=0.0):
-        """Switch the relaxation hook on (alpha > 0, temperature > 0) or, without arguments, off."""
-        self.m.relaxed = 1 if alpha > 0 and temperature > 0 else 0
-        self.m.relax_events = 0
-        if self.m.relaxed:
-            relax_set(self.m, alpha, temperature)
+    def relax(self, double alpha=0.0, double temperature=0.0, *, bint reads=True, bint branches=True,
+              bint shadow=False, bint drop_cycle=False):
+        """Switch the relaxation hook on (alpha > 0, temperature > 0) or, without arguments, off.
+
+        reads, branches: what to relax. shadow: compute and count the casts but use the exact values. drop_cycle:
+        leave out the cycle a taken branch pays for another page, as the ports' hook does. The counters of
+        ``relaxation`` start at 0. The hook is not part of a snapshot."""
+        cdef VCS* m = self.m
+        cdef const uint8_t[::1] table
+        m.relaxed = 1 if alpha > 0 and temperature > 0 else 0
+        if not m.relaxed:
+            return
+        relax_set(m, alpha, temperature)
+        m.relax_mode = ((RELAX_READS if reads else 0) | (RELAX_BRANCHES if branches else 0)
+                        | (RELAX_SHADOW if shadow else 0) | (RELAX_DROP_CYCLE if drop_cycle else 0))
+        image = np.frombuffer(self.rom_padded, np.uint8)[:self.rom_len].astype(np.float64)
+        mixed = m.relax_w[0] * image
+        for k in range(1, 5):
+            mixed += m.relax_w[k] * (np.roll(image, k) + np.roll(image, -k))
+        self.relaxed_rom = np.rint(mixed).astype(np.uint8)
+        table = self.relaxed_rom
+        m.relax_rom = &table[0]
+
+    @property
+    def relaxation(self):
+        """Counts since relax(): a dict of casts (rom, ram, branches), other reads, wrong casts by kind, and the
+        first wrong cast (kind, address, exact, relaxed, frame) or None."""
+        cdef VCS* m = self.m
+        kinds = ("rom", "ram", "branch")
+        first = None
+        if m.relax_first[0]:
+            first = {"kind": kinds[m.relax_first[1]], "address": m.relax_first[2], "exact": m.relax_first[3],
+                     "relaxed": m.relax_first[4], "frame": m.relax_first[5]}
+        return {"rom": m.relax_reads[0], "ram": m.relax_reads[1], "other": m.relax_reads[2], "branches": m.relax_reads[3],
+                "wrong": {kinds[i]: m.relax_wrong[i] for i in range(3)}, "first": first}
 
     @property
     def relax_events(self):
         """Casts that rounded to another value than the exact one since relax()."""
-        return self.m.relax_events
+        return self.m.relax_wrong[0] + self.m.relax_wrong[1] + self.m.relax_wrong[2]
 
 
 cdef _copy(void* data, int64_t n, size_t item, dtype):

@@ -1,47 +1,98 @@
-# The relaxation hook of the hard machine (relaxation.md): sigmoid-gated branches and distance-softmax
-# reads of ROM and RAM, each rounded. Only run_relaxed calls it. The picture stays exact.
+# The relaxation hook of the hard machine (relaxation.md 4.1): sigmoid-gated branches and distance-softmax reads
+# of ROM and RAM over k = -4..4, each rounded (nearest, ties to even). Only run_relaxed calls it; the picture, the
+# devices, writes, stack pulls and the reset vector stay exact, and so do cycles: they follow the hard decision.
+# Left out: the blend of a float counter (the ports' float32), which is exact here.
 
-cdef inline double relax_mix(VCS* m, uint32_t ea, bint rom, double centre) noexcept nogil:
-    """sum_k w_k r[a+k], k = -4..4, wrapping in the 4 KiB window or in the 128 RAM bytes."""
-    cdef double total = m.relax_w[0], acc = m.relax_w[0] * centre
+cdef enum:
+    RELAX_READS = 1            # m.relax_mode: relax reads
+    RELAX_BRANCHES = 2         # relax branches
+    RELAX_SHADOW = 4           # compute and count the casts, use the exact values
+    RELAX_DROP_CYCLE = 8       # a taken branch never pays for another page (the ports' hook, relaxation.md 4.4)
+
+
+cdef inline double relax_near(VCS* m, uint32_t ea, double centre) noexcept nogil:
+    """sum_k w_k r[a+k] over the cartridge window as it is mapped now, wrapping at 4 KiB."""
+    cdef double acc = m.relax_w[0] * centre
+    cdef uint32_t page = ea & 0xF000
     cdef int k
-    cdef uint32_t at
     for k in range(1, 5):
-        if rom:
-            at = ea & 0xF000
-            acc += m.relax_w[k] * cart_peek(m, at | ((ea + k) & 0xFFF))
-            acc += m.relax_w[k] * cart_peek(m, at | ((ea - k) & 0xFFF))
-        else:
-            acc += m.relax_w[k] * m.s.ram[(ea + k) & 0x7F]
-            acc += m.relax_w[k] * m.s.ram[(ea - k) & 0x7F]
-        total += 2 * m.relax_w[k]
-    return acc / total
+        acc += m.relax_w[k] * (cart_peek(m, page | ((ea + k) & 0xFFF)) + cart_peek(m, page | ((ea - k) & 0xFFF)))
+    return acc
 
 
-cdef uint32_t relax_read(VCS* m, uint32_t ea, uint32_t prev, uint32_t cyc) noexcept nogil:
-    cdef uint32_t v = bus_read(m, ea, prev, cyc), r
-    cdef bint rom = (ea & 0x1000) != 0
-    if not rom and (ea & 0x280) != 0x80:
+cdef inline void relax_count(VCS* m, int kind, uint32_t ea, uint32_t exact, uint32_t relaxed) noexcept nogil:
+    m.relax_wrong[kind] += 1
+    if not m.relax_first[0]:
+        m.relax_first[0] = 1
+        m.relax_first[1] = kind
+        m.relax_first[2] = <int32_t>ea
+        m.relax_first[3] = <int32_t>exact
+        m.relax_first[4] = <int32_t>relaxed
+        m.relax_first[5] = m.s.frame
+
+
+cdef uint32_t relax_read(VCS* m, uint32_t ea, uint32_t cyc) noexcept nogil:
+    """One hooked read. The bus keeps the exact byte: it is what the next undriven bits show."""
+    cdef uint32_t v = bus_read(m, ea, m.relax_bus, cyc), r, o = ea & 0xFFF, in_segment = ea & 0x3FF
+    cdef const uint8_t* p
+    cdef int k, kind
+    cdef double acc
+    m.relax_bus = v
+    if not m.relax_mode & RELAX_READS:
         return v
-    r = <uint32_t>rint(relax_mix(m, ea, rom, v))
+    if ea & 0x1000:
+        kind = 0
+        p = m.seg[((ea >> 10) & 3) | ((ea >> 11) & 4)] + in_segment
+        if (o - m.fast_lo < m.fast_n and 4 <= in_segment < 1020 and m.rom <= p < m.rom + m.rom_size
+                and o - m.fast_lo >= 4 and o + 4 < m.fast_lo + m.fast_n):
+            r = m.relax_rom[p - m.rom]         # all neighbours are beside it in the file
+        else:
+            r = <uint32_t>rint(relax_near(m, ea, v))
+    elif (ea & 0x280) == 0x80:
+        kind = 1
+        acc = m.relax_w[0] * v
+        for k in range(1, 5):
+            acc += m.relax_w[k] * (m.s.ram[(ea + k) & 0x7F] + m.s.ram[(ea - k) & 0x7F])
+        r = <uint32_t>rint(acc)
+    else:
+        m.relax_reads[2] += 1
+        return v
+    m.relax_reads[kind] += 1
     if r != v:
-        m.relax_events += 1
+        relax_count(m, kind, ea, v, r)
+        if m.relax_mode & RELAX_SHADOW:
+            return v
     return r
 
 
 cdef uint32_t relax_branch(VCS* m, uint32_t pc, uint32_t operand, bint taken) noexcept nogil:
-    """round(pc + g delta), g = sigmoid(+-alpha) (soft.md 2.3, 5.2)."""
+    """round(pc + g delta), g = sigma(+-alpha) (soft.md 2.3, 5.2)."""
     cdef int delta = <int>operand - (256 if operand & 0x80 else 0)
-    cdef double g = 1.0 / (1.0 + exp(-m.relax_alpha if taken else m.relax_alpha))
-    cdef uint32_t target = <uint32_t>(<int>rint(pc + g * delta)) & 0xFFFF
-    if target != ((pc + delta) & 0xFFFF if taken else pc):
-        m.relax_events += 1
+    cdef uint32_t exact = <uint32_t>(<int>pc + delta) & 0xFFFF if taken else pc, target
+    if not m.relax_mode & RELAX_BRANCHES:
+        return exact
+    m.relax_reads[3] += 1
+    target = <uint32_t>(<int>rint(pc + (m.relax_gate if taken else 1.0 - m.relax_gate) * delta)) & 0xFFFF
+    if target != exact:
+        relax_count(m, 2, pc, exact, target)
+        if m.relax_mode & RELAX_SHADOW:
+            return exact
     return target
 
 
 cdef void relax_set(VCS* m, double alpha, double temperature) noexcept nogil:
+    """Weights and counters; m.relax_rom must be filled by the caller."""
     cdef int k
+    cdef double total = 1.0
     m.relax_alpha = alpha
     m.relax_t = temperature
+    m.relax_gate = 1.0 / (1.0 + exp(-alpha))
     for k in range(5):
         m.relax_w[k] = exp(-k / temperature)
+        if k:
+            total += 2 * m.relax_w[k]
+    for k in range(5):
+        m.relax_w[k] /= total
+    memset(m.relax_wrong, 0, sizeof(m.relax_wrong))
+    memset(m.relax_reads, 0, sizeof(m.relax_reads))
+    memset(m.relax_first, 0, sizeof(m.relax_first))

@@ -206,6 +206,11 @@ cdef struct VCS:
     # --- tracing
     TraceBuf* tr
     # --- relaxation hook (relax.pxi)
-    double relax_alpha, relax_t
-    double relax_w[5]          # exp(-k/T)
-    int64_t relax_events
+    double relax_alpha, relax_t, relax_gate
+    double relax_w[5]          # weights of the bytes k places away
+    const uint8_t* relax_rom   # every byte of the ROM as a relaxed read sees it
+    int32_t relax_mode
+    uint32_t relax_bus         # exact byte of the last access
+    int64_t relax_wrong[3]     # wrong casts: ROM, RAM, branches
+    int64_t relax_reads[4]     # casts: ROM, RAM, exact reads, branches
+    int32_t relax_first[6]     # the first wrong cast: seen, kind, address, exact, relaxed, frame

@@ -19,8 +19,11 @@ from vcs.errors import VcsError
 
 if TYPE_CHECKING:
     from vcs.env.gym import AtariEnv as AtariEnv
+    from vcs.env.vector import AtariVectorEnv as AtariVectorEnv
 
-__all__ = ["ALE", "ALEError", "ALEInterface", "ALEState", "Action", "AtariEnv", "LoggerMode"]
+__all__ = [
+    "ALE", "ALEError", "ALEInterface", "ALEState", "Action", "AtariEnv", "AtariVectorEnv", "LoggerMode",
+]  # fmt: skip
 
 # name -> module; loaded on first use
 _LAZY = {"AtariEnv": "vcs.env.gym", "AtariVectorEnv": "vcs.env.vector"}

@@ -19,6 +19,8 @@ from vcs.errors import VcsError
 
 CORE_GAMES = ["breakout", "ms_pacman", "pong", "qbert", "seaquest", "space_invaders"]
 
+OUT = pathlib.Path("out/conformance")
+
 app = typer.Typer(
     help=__doc__,
     no_args_is_help=True,
@@ -121,6 +123,7 @@ def _frames(
     timeout: float,
     path: pathlib.Path | None,
     resume: bool,
+    out: pathlib.Path,
 ) -> None:
     from conformance import records
 
@@ -131,7 +134,7 @@ def _frames(
     if not set(wanted) <= set(known):
         raise VcsError(f"unknown stream in --streams {streams}: accepted are 'all' or {', '.join(known)}")
     cases = [
-        Case(command, g, {"golden": str(root), "stream": s, "fields": list(fields)})
+        Case(command, g, {"golden": str(root), "stream": s, "fields": list(fields), "out": str(out)})
         for g in _choose(games, sorted({g for g, _ in present}))
         for s in wanted
     ]
@@ -147,6 +150,7 @@ def golden_(
     jobs: Jobs = 1,
     timeout: Timeout = 600.0,
     resume: Resume = False,
+    out: Out = OUT,
 ) -> None:
     """Frames of xitari: RAM, screen, reward, lives and game over after every step.
 
@@ -154,7 +158,7 @@ def golden_(
     """
     from conformance.records import FRAME_FIELDS
 
-    _frames("golden", games, streams, FRAME_FIELDS, golden, jobs, timeout, report, resume)
+    _frames("golden", games, streams, FRAME_FIELDS, golden, jobs, timeout, report, resume, out)
 
 
 @app.command()
@@ -166,12 +170,13 @@ def pxcs(
     jobs: Jobs = 1,
     timeout: Timeout = 600.0,
     resume: Resume = False,
+    out: Out = OUT,
 ) -> None:
     """Screens of xitari: every picture of the frame records.
 
     Example: python -m conformance pxcs --games all --jobs 2
     """
-    _frames("pxcs", games, streams, ("screen",), golden, jobs, timeout, report, resume)
+    _frames("pxcs", games, streams, ("screen",), golden, jobs, timeout, report, resume, out)
 
 
 @app.command()
@@ -265,7 +270,7 @@ def ale(
     jobs: Jobs = 1,
     timeout: Timeout = 1800.0,
     resume: Resume = False,
-    out: Out = pathlib.Path("out/conformance"),
+    out: Out = OUT,
     video: Annotated[int, typer.Option(min=0, help="write this many steps as a three-panel MP4")] = 0,
 ) -> None:
     """Live against the installed ale-py: RAM, screen, reward, lives, game over and counters after every step.

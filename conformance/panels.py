@@ -22,6 +22,11 @@ def _grow(rgb: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return rgb.repeat(SCALE_Y, axis=0).repeat(SCALE_X, axis=1)
 
 
+def picture(indices: Indices, colours: npt.NDArray[np.uint8]) -> Image.Image:
+    """One screen, enlarged as in a panel."""
+    return Image.fromarray(_grow(colours[indices]))
+
+
 def panel(
     ours: Indices, theirs: Indices, colours: npt.NDArray[np.uint8], names: tuple[str, str]
 ) -> Image.Image:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 import vcs
-from conformance import golden, locate
+from conformance import golden, locate, panels
 from conformance.cases import DIFFERENT, EQUAL, SKIPPED, Case, Outcome
 from vcs.asm import format_instruction
+from vcs.machine import palette
 
 FRAME_FIELDS = ("ram", "screen", "reward", "lives", "game_over")
 REGISTERS = ("a", "x", "y", "sp", "p")
@@ -62,6 +63,8 @@ def run_frames(case: Case) -> Outcome:
         if ours != theirs:
             wrong = [k for k in fields if ours[k] != theirs[k]]
             action = int(record.actions[i - 1]) if i else None
+            picture = pathlib.Path(p["out"]) / f"{case.game}_{p['stream']}_frame{i}.png"
+            panels.save_png(panels.picture(m.screen, palette(m.pal, "xitari")), picture)
             return Outcome(
                 case,
                 DIFFERENT,
@@ -76,6 +79,7 @@ def run_frames(case: Case) -> Outcome:
                     "registers": dict(m.registers._asdict()),
                     "cycles": m.cycles,
                     "ram": m.ram.tobytes().hex(),
+                    "our_picture": str(picture),
                 },
             )
         counts["frames"] = i

@@ -34,14 +34,17 @@ class Faulty(vcs.Machine):
         return reward
 
 
-def test_a_wrong_ram_cell_is_found_in_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_ram_cell_is_found_in_the_records(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
     monkeypatch.setattr(vcs, "Machine", Faulty)
-    case = Case("golden", "pong", {"golden": PACKED, "stream": "noop", "fields": list(records.FRAME_FIELDS)})
-    outcome = records.run_frames(case)
+    params = {"golden": PACKED, "stream": "noop", "fields": list(records.FRAME_FIELDS), "out": str(tmp_path)}
+    outcome = records.run_frames(Case("golden", "pong", params))
     assert outcome.status == DIFFERENT
     assert outcome.difference is not None
     assert outcome.difference["frame"] == 30
     assert outcome.difference["fields"] == ["ram"]
+    assert pathlib.Path(outcome.difference["our_picture"]).exists()
 
 
 def test_a_wrong_instruction_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

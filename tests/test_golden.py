@@ -1,9 +1,11 @@
 """xitari's golden records: the no-op frame records of all games, instruction records of the core games.
 
-The complete set (random actions, all instruction records) runs with ``python -m conformance golden`` and ``pxc1``.
+The complete set (random play, all instruction records) runs with ``python -m conformance golden`` and ``pxc1``.
 """
 
 from __future__ import annotations
+
+import pathlib
 
 import pytest
 
@@ -18,9 +20,14 @@ def test_all_paper_games_have_a_record() -> None:
 
 
 @pytest.mark.parametrize(("game", "stream"), sorted(golden.frame_records(ROOT)))
-def test_frames(game: str, stream: str) -> None:
-    case = Case("golden", game, {"golden": str(ROOT), "stream": stream, "fields": list(records.FRAME_FIELDS)})
-    outcome = records.run_frames(case)
+def test_frames(game: str, stream: str, tmp_path: pathlib.Path) -> None:
+    params = {
+        "golden": str(ROOT),
+        "stream": stream,
+        "fields": list(records.FRAME_FIELDS),
+        "out": str(tmp_path),
+    }
+    outcome = records.run_frames(Case("golden", game, params))
     assert outcome.status == EQUAL, (outcome.message, outcome.difference)
     assert outcome.counts["frames"] == 600
 

@@ -96,7 +96,7 @@ class Replay:
         self.check = check
         self.op = rule_set(rules)
         self.pixels = _pixel_array(pixels, source)
-        self._owner = owners(source)
+        self.owner = owners(source)
         self.columns = {name: source.instr[name].tolist() for name in trace.INSTR.names or ()}
         self.cycles_at = _access_cycles(source)
         t = source.tia
@@ -119,7 +119,7 @@ class Replay:
         """Segment -> which of the wanted pixels it drew."""
         if not len(self.pixels):
             return {}
-        owner = self._owner[self.pixels[:, 0], self.pixels[:, 1], self.pixels[:, 2]]
+        owner = self.owner[self.pixels[:, 0], self.pixels[:, 1], self.pixels[:, 2]]
         order = np.argsort(owner, kind="stable")
         starts = np.flatnonzero(np.diff(owner[order], prepend=-2))
         groups = np.split(order, starts[1:])
@@ -150,6 +150,14 @@ class Replay:
         for _ in run.instructions():
             pass
         return Outputs(run)
+
+    def drawn_with(self, state: State | None = None) -> npt.NDArray[np.int64]:
+        """The soft machine's registers and positions behind every segment, int64[segments, 27], in the order
+        of `vcs.soft.tia.PARAMETERS`."""
+        run = Run(self, self.start() if state is None else state)
+        for _ in run.instructions():
+            pass
+        return np.array(run.history, dtype=np.int64).reshape(-1, len(tia.PARAMETERS))
 
     def steps(self, state: State | None = None) -> Iterator[Step]:
         """The machine after every instruction, computed by the soft machine; checks as `__call__` does."""
@@ -485,7 +493,7 @@ class Run:
             self.differs(
                 f"the column of {layout.INNER[3 + o][4:]}", int(columns[s, o]), int(t.segments["pos"][s, o])
             )
-        mine = draw_pictures(t, self.replay._owner, self.history)
+        mine = draw_pictures(t, self.replay.owner, self.history)
         wrong = np.argwhere((mine >= 0) & (mine != t.screens))
         if len(wrong):
             frame, row, column = (int(i) for i in wrong[0])

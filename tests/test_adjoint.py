@@ -15,7 +15,7 @@ from programs import random_image
 
 import vcs
 from vcs import horizon, layout, trace
-from vcs._adjoint import LOCATIONS, PARTS, ROWS, Adjoint, Backward, opcodes
+from vcs._adjoint import _NO_JOINS, LOCATIONS, PARTS, ROWS, Adjoint, Backward, opcodes
 from vcs.errors import VcsError
 from vcs.gradient import Attribution, Weighting, grads
 from vcs.soft.primitive import rollout, vjp
@@ -311,6 +311,7 @@ def test_parts_are_those_of_the_soft_machine() -> None:
 
 
 def sweep(engine: Adjoint, rows: dict[str, npt.NDArray[Any]], height: int, pixels: Any, weights: Any) -> Any:
+    joins = rows.get("joins", _NO_JOINS)
     return engine.sweep(
         rows["instr"],
         rows["tia"],
@@ -322,6 +323,7 @@ def sweep(engine: Adjoint, rows: dict[str, npt.NDArray[Any]], height: int, pixel
         weights,
         10.0,
         [],
+        *joins,
     )
 
 

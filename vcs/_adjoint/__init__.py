@@ -23,6 +23,7 @@ from vcs.soft import ops, relax
 
 if TYPE_CHECKING:
     from vcs.gradient import Weighting
+    from vcs.join import Joins
     from vcs.trace import Trace
 
 __all__ = ["LOCATIONS", "ROWS", "Adjoint", "Backward", "sweep"]
@@ -43,6 +44,12 @@ PARTS: Final = {
     "swacnt": (layout.RIOT + 1, 1, True),
     "timer": (layout.TIMER, 1, True),
 }
+
+
+_JOINS: Final = ("branch", "meet", "start", "place", "other", "here")
+_NO_JOINS: Final = [
+    np.zeros(int(name == "start"), np.int64 if k < 3 else np.int32) for k, name in enumerate(_JOINS)
+]
 
 
 @cache
@@ -98,25 +105,35 @@ class Backward:
         else:
             cell[0] += weight
 
-    def sweep(self, trace: Trace, pixels: npt.NDArray[np.int64], weights: Array) -> Array:
+    def sweep(
+        self, trace: Trace, pixels: npt.NDArray[np.int64], weights: Array, joins: Joins | None = None
+    ) -> Array:
         """Carry the adjoint from the end of a trace to its start.
 
         pixels: int64[P], flat indices into `trace.screens`, ascending and distinct. weights: float64[P,
-        outputs], their cotangents. Returns float64[F, 32, outputs], the adjoint of the input lines.
+        outputs], their cotangents. joins: other outcomes of its branches (`vcs.join`).
+        Returns float64[F, 32, outputs], the adjoint of the input lines.
         """
         return self.sweep_rows(
             {name: getattr(trace, name) for name in ("instr", "tia", "segments", "frames", "x0")},
             trace.screens.shape[1],
             pixels,
             weights,
+            joins,
         )
 
     def sweep_rows(
-        self, rows: dict[str, Any], height: int, pixels: npt.NDArray[np.int64], weights: Array
+        self,
+        rows: dict[str, Any],
+        height: int,
+        pixels: npt.NDArray[np.int64],
+        weights: Array,
+        joins: Joins | None = None,
     ) -> Array:
         """`sweep` over the rows of a trace without pictures: instr, tia, segments, frames and x0."""
         given = np.zeros((len(pixels), self.lanes))
         given[:, : self.outputs] = weights
+        paths = _NO_JOINS if joins is None else [getattr(joins, name) for name in _JOINS]
         lines: Array = self.engine.sweep(
             rows["instr"],
             rows["tia"],
@@ -128,6 +145,7 @@ class Backward:
             given,
             self.alpha,
             self.read_weights,
+            *paths,
         )
         return lines[:, :, : self.outputs]
 
@@ -170,13 +188,14 @@ def sweep(
     T: float = 0.1,
     mode: str = "ste",
     control: str = "pc",
+    joins: Joins | None = None,
 ) -> list[tuple[dict[str, Array], float]]:
     """The derivatives of several outputs of a trace and their values, eight outputs a sweep.
 
     See `vcs.gradient.grads` for the arguments and `Attribution` for the arrays. Raises VcsError.
     """
-    if control != "pc":
-        raise VcsError(f"the adjoint engine has no control rule {control!r}: use pc")
+    if control != ("pc" if joins is None else "join"):
+        raise VcsError(f"vcs.grad has no control rule {control!r}: use pc, or vcs.join.grad_join for join")
     results: list[tuple[dict[str, Array], float]] = []
     for at in range(0, len(targets), LANES[-1]):
         group = targets[at : at + LANES[-1]]
@@ -186,7 +205,7 @@ def sweep(
         for k, target in enumerate(group):
             for location, weight in zip(target.cells.tolist(), target.cell_weights.tolist()):
                 back.seed(k, location, weight)
-        lines = back.sweep(trace, *seeds(group, trace.screens.shape))
+        lines = back.sweep(trace, *seeds(group, trace.screens.shape), joins)
         for k, target in enumerate(group):
             arrays = back.parts(k)
             arrays["inputs"] = lines[:, :, k].copy()

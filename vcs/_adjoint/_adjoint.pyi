@@ -28,4 +28,10 @@ class Adjoint:
         weights: npt.NDArray[np.float64],
         alpha: float,
         read_weights: list[float],
+        branch: npt.NDArray[np.int64],
+        meet: npt.NDArray[np.int64],
+        start: npt.NDArray[np.int64],
+        place: npt.NDArray[np.int32],
+        other: npt.NDArray[np.int32],
+        here: npt.NDArray[np.int32],
     ) -> npt.NDArray[np.float64]: ...

@@ -24,6 +24,7 @@ template <class T> const T* rows(const py::array& array, const char* name) {
 }
 
 using Doubles = py::array_t<double, py::array::c_style>;
+using Ints = py::array_t<int32_t, py::array::c_style>;
 using Integers = py::array_t<int64_t, py::array::c_style>;
 
 class Adjoint {
@@ -62,7 +63,8 @@ public:
 
     Doubles sweep(const py::array& instr, const py::array& tia, const py::array& segments, const py::array& frames,
                   const py::array_t<int32_t, py::array::c_style>& x0, int height, const Integers& pixels,
-                  const Doubles& weights, double alpha, const std::vector<double>& read_weights) {
+                  const Doubles& weights, double alpha, const std::vector<double>& read_weights, const Integers& branch,
+                  const Integers& meet, const Integers& start, const Ints& place, const Ints& other, const Ints& here) {
         Trace t{rows<Instr>(instr, "instr"), instr.size(), rows<TiaRow>(tia, "tia"), tia.size(),
                 rows<Segment>(segments, "segments"), segments.size(), rows<FrameRow>(frames, "frames"), frames.size(),
                 x0.data(), height};
@@ -86,6 +88,17 @@ public:
         Seeds seeds{p, weights.data(), pixels.size()};
         Doubles lines({t.n_frames, static_cast<int64_t>(LINES), static_cast<int64_t>(lanes_)});
         std::memset(lines.mutable_data(), 0, lines.nbytes());
+        const int64_t n = branch.size();
+        bool fits = branch.ndim() == 1 && meet.ndim() == 1 && start.ndim() == 1 && place.ndim() == 1 && other.ndim() == 1 &&
+                    here.ndim() == 1 && meet.size() == n && start.size() == n + 1 && other.size() == place.size() &&
+                    here.size() == place.size();
+        fits = fits && start.data()[0] == 0 && start.data()[n] == place.size();
+        for (int64_t k = 0; fits && k < n; ++k)
+            fits = 0 <= branch.data()[k] && branch.data()[k] < meet.data()[k] && meet.data()[k] <= t.instrs &&
+                   start.data()[k] <= start.data()[k + 1] && (!k || branch.data()[k - 1] < branch.data()[k]);
+        if (!fits)
+            throw std::invalid_argument("the joins do not fit the trace: make them from it with vcs.join");
+        Joins joins{branch.data(), meet.data(), start.data(), place.data(), other.data(), here.data(), n};
         Totals totals{state_.data(), cart_.data(), cart_size_, rom_.data(), rom_size_, lines.mutable_data()};
         if (busy_.exchange(true))
             throw std::runtime_error("this Adjoint is sweeping on another thread: give each thread its own");
@@ -96,18 +109,18 @@ public:
         {
             py::gil_scoped_release unlocked;
             if (k_ == 1)
-                lanes_ == 1 ? run<1, 1>(t, seeds, totals, relaxation) : lanes_ == 4 ? run<1, 4>(t, seeds, totals, relaxation)
-                                                                               : run<1, 8>(t, seeds, totals, relaxation);
+                lanes_ == 1 ? run<1, 1>(t, seeds, totals, relaxation, joins) : lanes_ == 4 ? run<1, 4>(t, seeds, totals, relaxation, joins)
+                                                                               : run<1, 8>(t, seeds, totals, relaxation, joins);
             else
-                lanes_ == 1 ? run<8, 1>(t, seeds, totals, relaxation) : lanes_ == 4 ? run<8, 4>(t, seeds, totals, relaxation)
-                                                                               : run<8, 8>(t, seeds, totals, relaxation);
+                lanes_ == 1 ? run<8, 1>(t, seeds, totals, relaxation, joins) : lanes_ == 4 ? run<8, 4>(t, seeds, totals, relaxation, joins)
+                                                                               : run<8, 8>(t, seeds, totals, relaxation, joins);
         }
         return lines;
     }
 
 private:
-    template <int K, int B> void run(const Trace& t, const Seeds& seeds, const Totals& totals, const Relaxation& relaxation) {
-        Sweep<K, B>(ops_, t, seeds, totals, relaxation).run();
+    template <int K, int B> void run(const Trace& t, const Seeds& seeds, const Totals& totals, const Relaxation& relaxation, const Joins& joins) {
+        Sweep<K, B>(ops_, t, seeds, totals, relaxation, joins).run();
     }
 
     Opcodes ops_;
@@ -133,11 +146,13 @@ PYBIND11_MODULE(_adjoint, m) {
         .def_property_readonly("rom", &Adjoint::rom, "float64[N, 1 or 8, lanes], writable: of the ROM image")
         .def("sweep", &Adjoint::sweep, py::arg("instr"), py::arg("tia"), py::arg("segments"), py::arg("frames"),
              py::arg("x0"), py::arg("height"), py::arg("pixels"), py::arg("weights"), py::arg("alpha"),
-             py::arg("read_weights"),
+             py::arg("read_weights"), py::arg("branch"), py::arg("meet"), py::arg("start"), py::arg("place"),
+             py::arg("other"), py::arg("here"),
              "Carry the adjoint over a trace, from its end to its start.\n\n"
              "The arrays are a vcs.Trace's. pixels: int64[P], ascending flat indices (frame, row, column) of pixels with a\n"
              "cotangent; weights: float64[P, lanes]. read_weights: of a relaxed read at distance 0 to 4, or\n"
-             "empty for exact reads. Returns float64[F, 32, lanes], the adjoint of the input lines.\n"
+             "empty for exact reads. branch to here: the joins of vcs.join, or\n"
+             "empty arrays (start: one 0). Returns float64[F, 32, lanes], the adjoint of the input lines.\n"
              "Releases the GIL. Raises ValueError for arrays of another shape.");
     m.attr("LOCATIONS") = py::dict(py::arg("CPU") = int(CPU), py::arg("TIA_W") = int(TIA_W),
                                    py::arg("POSITION") = int(POSITION), py::arg("TIA_R") = int(TIA_R),

@@ -84,4 +84,13 @@ struct Seeds {
     int64_t n;
 };
 
+// The other outcomes of branches (vcs/join.py), ascending by branch: join k says that branch[k], had it gone the
+// other way, meets the executed path again before instruction meet[k], with the locations start[k] to
+// start[k + 1] - 1 of `place` holding `other` there instead of `here`.
+struct Joins {
+    const int64_t *branch, *meet, *start;
+    const int32_t *place, *other, *here;
+    int64_t n;
+};
+
 }  // namespace adjoint

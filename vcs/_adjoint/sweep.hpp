@@ -44,7 +44,8 @@ template <int K, int B> class Sweep {
 public:
     static constexpr int N = K * B;
 
-    Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& seeds, const Totals& totals, const Relaxation& relaxation);
+    Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& seeds, const Totals& totals, const Relaxation& relaxation,
+          const Joins& joins);
     void run();
 
 private:
@@ -53,6 +54,7 @@ private:
     const Seeds& seeds;
     const Totals& out;
     const Relaxation& soft;
+    const Joins& joins;
     uint32_t live = 0;
     int64_t at = 0;                // the instruction being undone
     double *A, *X, *Y, *SP, *FN, *FV, *FD, *FI, *FZ, *FC, *PC;      // rows of out.state
@@ -103,6 +105,15 @@ private:
     void give_exact(int32_t location, const Instr& r, const double* g);
     void arr_undo(int both, int carry, bool decimal, double* g);
 
+    // --- join.hpp
+    std::vector<int64_t> by_meet;  // joins ascending by their meeting points; from its end those not yet gathered
+    int64_t join = 0;              // joins whose branch is not yet undone
+    std::vector<double> gathered;  // [join][B]: the difference of the outcomes, times the adjoint where they meet
+    void joins_forward();
+    int64_t next_join() const;
+    void gather(int64_t i);
+    void branch_undone(int64_t i);
+
     // --- riot.hpp
     void read_port(int32_t location, const Instr& r, const double* g);
     void line(const Instr& r, int index, const double* g, int bit, double slope);
@@ -134,8 +145,9 @@ private:
 };
 
 template <int K, int B>
-Sweep<K, B>::Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& s, const Totals& totals, const Relaxation& relaxation)
-    : ops(opcodes), t(trace), seeds(s), out(totals), soft(relaxation), live_ram(128), live_cart(totals.cart_size) {
+Sweep<K, B>::Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& s, const Totals& totals, const Relaxation& relaxation,
+                   const Joins& others)
+    : ops(opcodes), t(trace), seeds(s), out(totals), soft(relaxation), joins(others), live_ram(128), live_cart(totals.cart_size) {
     double** const row_of[] = {&A, &X, &Y, &SP, &FN, &FV, &FD, &FI, &FZ, &FC, &PC};
     auto nonzero = [](const double* p) {
         for (int j = 0; j < N; ++j)
@@ -164,6 +176,7 @@ Sweep<K, B>::Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& s, c
         last = frame.cycles;
     }
     tia_forward();
+    joins_forward();
 }
 
 template <int K, int B> double* Sweep<K, B>::cell(int32_t location) {
@@ -216,6 +229,8 @@ template <int K, int B> void Sweep<K, B>::run() {
     while (i >= 0) {
         // the instruction that made the TIA write in force, which cannot be skipped
         int64_t stop = row > 0 ? t.tia[row - 1].instr : -1;
+        if (const int64_t next = next_join(); next > stop)
+            stop = next;
         // rows out of order: only in a trace that no machine made
         stop = stop < -1 ? -1 : stop > i ? i : stop;
         for (; i > stop; --i) {
@@ -228,6 +243,7 @@ template <int K, int B> void Sweep<K, B>::run() {
         }
         if (i < 0)
             break;
+        gather(i);
         const Instr& r = t.instr[i];
         at = i;
         cpu(r, ops[r.opcode]);
@@ -235,6 +251,7 @@ template <int K, int B> void Sweep<K, B>::run() {
         double g[N];
         while (row > 0 && t.tia[row - 1].instr >= i)
             tia_undo(g);
+        branch_undone(i);
         --i;
     }
     segments_in_force();

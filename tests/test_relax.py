@@ -1,4 +1,5 @@
 """The relaxation study against relaxation.md and data/relaxation_expected.json."""
+
 from __future__ import annotations
 
 import hashlib
@@ -31,17 +32,25 @@ def test_collapsed_machine_reproduces_the_published_table(invaders: bytes) -> No
     assert digest.startswith(EXPECTED["trace_hashes"]["collapsed_pc_before_u16le_sha256_prefix"])
     for row in EXPECTED["boundary_table"]["rows"]:
         if "collapsed_rerun" in row:
-            assert collapsed.n_div(invaders, row["alpha"], row["T"], 3000) == row["collapsed_rerun"]["n_div"], row
+            assert (
+                collapsed.n_div(invaders, row["alpha"], row["T"], 3000) == row["collapsed_rerun"]["n_div"]
+            ), row
 
 
 @pytest.mark.parametrize(("which", "pcs"), [("collapsed_rerun", "collapsed"), ("full_machine", "full")])
 def test_cast_margin_model(invaders: bytes, which: str, pcs: str) -> None:
-    trace = collapsed.run(invaders, 3000) if pcs == "collapsed" else study.instructions("space_invaders", 3000)[0]
+    trace = (
+        collapsed.run(invaders, 3000) if pcs == "collapsed" else study.instructions("space_invaders", 3000)[0]
+    )
     m = model.summary(trace, invaders)
     want = EXPECTED["cast_margin_model"][which]
     assert m.rho == pytest.approx(want["rho"], abs=5e-6)
     assert m.f_b == pytest.approx(want["f_b"], abs=5e-6)
-    assert (m.branches, m.max_abs_offset, m.distinct_pcs) == (want["branches"], want["max_abs_offset"], want["distinct_pcs"])
+    assert (m.branches, m.max_abs_offset, m.distinct_pcs) == (
+        want["branches"],
+        want["max_abs_offset"],
+        want["distinct_pcs"],
+    )
     for alpha, p in want["p_branch"].items():
         assert m.p_branch(float(alpha)) == pytest.approx(p, abs=5.1e-5)
     for temperature, p in want["p_read"].items():
@@ -51,7 +60,11 @@ def test_cast_margin_model(invaders: bytes, which: str, pcs: str) -> None:
 def test_full_machine_trace_hashes(invaders: bytes) -> None:
     pcs, rams = study.instructions("space_invaders", 3000)
     want = EXPECTED["trace_hashes"]
-    assert hashlib.sha256(np.array(pcs, "<u2").tobytes()).hexdigest().startswith(want["full_pc_before_u16le_sha256_prefix"])
+    assert (
+        hashlib.sha256(np.array(pcs, "<u2").tobytes())
+        .hexdigest()
+        .startswith(want["full_pc_before_u16le_sha256_prefix"])
+    )
     assert hashlib.sha256(b"".join(rams)).hexdigest().startswith(want["full_ram_after_sha256_prefix"])
 
 
@@ -59,7 +72,9 @@ def test_boundary_on_the_full_machine(invaders: bytes) -> None:
     for row in EXPECTED["boundary_table"]["rows"]:
         want = row["full_machine"]
         assert study.first_difference("space_invaders", row["alpha"], row["T"], 3000) == (
-            want["n_div"], want["n_div_with_registers"]), row
+            want["n_div"],
+            want["n_div_with_registers"],
+        ), row
 
 
 def test_delayed_divergence(invaders: bytes) -> None:
@@ -74,9 +89,14 @@ def test_delayed_divergence_whole(invaders: bytes) -> None:
     want = {row["T"]: row["frame"] for row in EXPECTED["delayed_divergence"]["full_machine_exact_timing"]}
     assert {row["T"]: row["frame"] for row in study.delayed()} == want
     second = EXPECTED["delayed_divergence"]["second_action_stream"]["results"]
-    rows = study.delayed(temperatures=[r["T"] for r in second], frames=2000, actions=study.second_stream(2000))
+    rows = study.delayed(
+        temperatures=[r["T"] for r in second], frames=2000, actions=study.second_stream(2000)
+    )
     assert [r["frame"] for r in rows] == [r["frame"] for r in second]
-    dropped = {row["T"]: row["frame"] for row in EXPECTED["delayed_divergence"]["full_machine_page_cross_cycle_dropped"]}
+    dropped = {
+        row["T"]: row["frame"]
+        for row in EXPECTED["delayed_divergence"]["full_machine_page_cross_cycle_dropped"]
+    }
     assert {r["T"]: r["frame"] for r in study.delayed(temperatures=list(dropped), drop_cycle=True)} == dropped
 
 
@@ -102,7 +122,9 @@ def test_thresholds() -> None:
     lone = [0, 0, 0, 0, 255, 0, 0, 0, 0]
     assert model.read_threshold([lone])[0] == pytest.approx(EXPECTED["worst_case_bounds"]["T_lt"], abs=1e-6)
     assert np.isinf(model.read_threshold([[7] * 9])[0])
-    assert float(np.abs(model.read_pull([lone], 0.14))[0]) == pytest.approx(EXPECTED["worst_case_bounds"]["pull_at_0.14"], abs=1e-6)
+    assert float(np.abs(model.read_pull([lone], 0.14))[0]) == pytest.approx(
+        EXPECTED["worst_case_bounds"]["pull_at_0.14"], abs=1e-6
+    )
 
 
 def test_gate_figures() -> None:

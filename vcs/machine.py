@@ -3,6 +3,7 @@
 It puts a cartridge (`vcs.roms`), its mapper (`vcs.cart`), its game's rules (`vcs.games`) and the console
 properties together and runs them on the compiled hard engine (`vcs._hard.machine.Core`).
 """
+
 from __future__ import annotations
 
 import os
@@ -23,7 +24,7 @@ from vcs.errors import VcsError
 __all__ = ["Machine", "Registers", "Snapshot"]
 
 _FORMATS = {"AUTO-DETECT": 0, "NTSC": 1, "PAL": 2, "SECAM": 3}
-PADDLE_MIN, PADDLE_MAX = 27450, 790196        # environment.md 5.4
+PADDLE_MIN, PADDLE_MAX = 27450, 790196  # environment.md 5.4
 INT_MIN, INT_MAX = -2147483648, 2147483647
 
 
@@ -42,7 +43,7 @@ class Registers(NamedTuple):
 def palette(pal: bool = False, protocol: str = "ale") -> NDArray[np.uint8]:
     """uint8[256, 3]: RGB of each palette index (environment.md 7.2, 7.3)."""
     table = load_json("palettes.json")["PAL" if pal and protocol == "ale" else "NTSC"]
-    rgb = np.array([[int(c[i:i + 2], 16) for i in (0, 2, 4)] for c in table], np.uint8)
+    rgb = np.array([[int(c[i : i + 2], 16) for i in (0, 2, 4)] for c in table], np.uint8)
     if protocol == "xitari":
         rgb[1::2] = 0
     rgb.setflags(write=False)
@@ -71,9 +72,19 @@ class Machine(Core):
     Raises VcsError for a bad ROM, an unknown game, or an option out of range.
     """
 
-    def __init__(self, rom: str | os.PathLike[str] | bytes | roms.Rom, *, protocol: str = "ale", seed: int = 0,
-                 mapper: str | None = None, mode: int | None = None, difficulty: int | None = None,
-                 frame_skip: int = 1, repeat_action_probability: float = 0.0, **options: Any) -> None:
+    def __init__(
+        self,
+        rom: str | os.PathLike[str] | bytes | roms.Rom,
+        *,
+        protocol: str = "ale",
+        seed: int = 0,
+        mapper: str | None = None,
+        mode: int | None = None,
+        difficulty: int | None = None,
+        frame_skip: int = 1,
+        repeat_action_probability: float = 0.0,
+        **options: Any,
+    ) -> None:
         image = roms.find(rom)
         props = roms.properties(image.md5, protocol)
         forced = mapper or (None if props.cartridge_type == "AUTO-DETECT" else props.cartridge_type)
@@ -84,20 +95,28 @@ class Machine(Core):
         self.md5: str = image.md5
         self.protocol: str = protocol
         self.seed: int = seed
-        self.rules: games.Rules = found.rules(protocol) if found else games.neutral_rules(protocol, image.name)
+        self.rules: games.Rules = (
+            found.rules(protocol) if found else games.neutral_rules(protocol, image.name)
+        )
         if found is None:
             _warn_unknown(image.name)
         self._start_mode = self.rules.default_mode if mode is None else mode
         self._start_difficulty = 0 if difficulty is None else difficulty
         if self._start_mode not in self.rules.modes:
-            raise VcsError(f"{self.name} has no mode {mode}; it offers {', '.join(map(str, self.rules.modes))}")
+            raise VcsError(
+                f"{self.name} has no mode {mode}; it offers {', '.join(map(str, self.rules.modes))}"
+            )
         if difficulty is not None and difficulty not in self.rules.difficulties:
-            raise VcsError(f"{self.name} has no difficulty {difficulty}; it offers "
-                           f"{', '.join(map(str, self.rules.difficulties))}")
+            raise VcsError(
+                f"{self.name} has no difficulty {difficulty}; it offers "
+                f"{', '.join(map(str, self.rules.difficulties))}"
+            )
         if frame_skip < 1:
             raise VcsError(f"frame_skip is {frame_skip}; it must be 1 or more")
         if not 0.0 <= repeat_action_probability <= 1.0:
-            raise VcsError(f"repeat_action_probability is {repeat_action_probability}; it must be between 0 and 1")
+            raise VcsError(
+                f"repeat_action_probability is {repeat_action_probability}; it must be between 0 and 1"
+            )
         ale = protocol == "ale"
 
         def option(key: str, default: Any) -> Any:
@@ -116,7 +135,9 @@ class Machine(Core):
             "paddles": (props.left_controller == "PADDLES") | (props.right_controller == "PADDLES") << 1,
             "swap_ports": props.swap_ports,
             "swap_paddles": props.swap_paddles,
-            "swchb": 0x37 | (props.television_type == "COLOR") << 3 | (props.left_difficulty != "B") << 6
+            "swchb": 0x37
+            | (props.television_type == "COLOR") << 3
+            | (props.left_difficulty != "B") << 6
             | (props.right_difficulty != "B") << 7,
             "paddle_min": int(option("paddle_min", PADDLE_MIN)),
             "paddle_max": int(paddle_max),

@@ -23,29 +23,105 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 
 MODES = {
-    "implied": "imp", "accumulator": "acc", "immediate": "imm", "relative": "rel", "zeropage": "zp",
-    "zeropage,X": "zpx", "zeropage,Y": "zpy", "absolute": "abs", "absolute,X": "abx", "absolute,Y": "aby",
-    "indirect": "ind", "(indirect,X)": "izx", "(indirect),Y": "izy",
+    "implied": "imp",
+    "accumulator": "acc",
+    "immediate": "imm",
+    "relative": "rel",
+    "zeropage": "zp",
+    "zeropage,X": "zpx",
+    "zeropage,Y": "zpy",
+    "absolute": "abs",
+    "absolute,X": "abx",
+    "absolute,Y": "aby",
+    "indirect": "ind",
+    "(indirect,X)": "izx",
+    "(indirect),Y": "izy",
 }
 
-READ = {"LDA", "LDX", "LDY", "LAX", "ADC", "SBC", "AND", "ORA", "EOR", "CMP", "CPX", "CPY", "BIT", "NOP", "ANC", "ASR",
-        "ARR", "ANE", "LXA", "SBX", "LAS"}
+READ = {
+    "LDA",
+    "LDX",
+    "LDY",
+    "LAX",
+    "ADC",
+    "SBC",
+    "AND",
+    "ORA",
+    "EOR",
+    "CMP",
+    "CPX",
+    "CPY",
+    "BIT",
+    "NOP",
+    "ANC",
+    "ASR",
+    "ARR",
+    "ANE",
+    "LXA",
+    "SBX",
+    "LAS",
+}
 WRITE = {"STA": "a", "STX": "x", "STY": "y", "SAX": "a & x"}
 STORE_HIGH = {"SHA": "a & x & high", "SHS": "a & x & high", "SHX": "x & high", "SHY": "y & high"}
 RMW = {"ASL", "LSR", "ROL", "ROR", "INC", "DEC", "SLO", "RLA", "SRE", "RRA", "DCP", "ISB"}
-BRANCH = {"BPL": "nr < 0x80", "BMI": "nr >= 0x80", "BVC": "v == 0", "BVS": "v != 0", "BCC": "c == 0", "BCS": "c != 0",
-          "BNE": "zr != 0", "BEQ": "zr == 0"}
-FLAG = {"CLC": "c = 0", "SEC": "c = 1", "CLI": "i = 0", "SEI": "i = 1", "CLV": "v = 0", "CLD": "d = 0", "SED": "d = 1"}
-MOVE = {"TAX": ("x", "a"), "TXA": ("a", "x"), "TAY": ("y", "a"), "TYA": ("a", "y"), "TSX": ("x", "sp"),
-        "INX": ("x", "(x + 1) & 0xFF"), "INY": ("y", "(y + 1) & 0xFF"), "DEX": ("x", "(x - 1) & 0xFF"),
-        "DEY": ("y", "(y - 1) & 0xFF")}
+BRANCH = {
+    "BPL": "nr < 0x80",
+    "BMI": "nr >= 0x80",
+    "BVC": "v == 0",
+    "BVS": "v != 0",
+    "BCC": "c == 0",
+    "BCS": "c != 0",
+    "BNE": "zr != 0",
+    "BEQ": "zr == 0",
+}
+FLAG = {
+    "CLC": "c = 0",
+    "SEC": "c = 1",
+    "CLI": "i = 0",
+    "SEI": "i = 1",
+    "CLV": "v = 0",
+    "CLD": "d = 0",
+    "SED": "d = 1",
+}
+MOVE = {
+    "TAX": ("x", "a"),
+    "TXA": ("a", "x"),
+    "TAY": ("y", "a"),
+    "TYA": ("a", "y"),
+    "TSX": ("x", "sp"),
+    "INX": ("x", "(x + 1) & 0xFF"),
+    "INY": ("y", "(y + 1) & 0xFF"),
+    "DEX": ("x", "(x - 1) & 0xFF"),
+    "DEY": ("y", "(y - 1) & 0xFF"),
+}
 
-ADC = ["if d:", "    t = adc_decimal(a, val, c)", "    a = t & 0xFF", "    c = (t >> 8) & 1", "    v = (t >> 9) & 1",
-       "else:", "    t = a + val + c", "    v = (~(a ^ val) & (a ^ t)) & 0x80", "    c = t >> 8", "    a = t & 0xFF",
-       "nr = zr = a"]
-SBC = ["if d:", "    t = sbc_decimal(a, val, c)", "    a = t & 0xFF", "    c = (t >> 8) & 1", "    v = (t >> 9) & 1",
-       "else:", "    val ^= 0xFF", "    t = a + val + c", "    v = (~(a ^ val) & (a ^ t)) & 0x80", "    c = t >> 8",
-       "    a = t & 0xFF", "nr = zr = a"]
+ADC = [
+    "if d:",
+    "    t = adc_decimal(a, val, c)",
+    "    a = t & 0xFF",
+    "    c = (t >> 8) & 1",
+    "    v = (t >> 9) & 1",
+    "else:",
+    "    t = a + val + c",
+    "    v = (~(a ^ val) & (a ^ t)) & 0x80",
+    "    c = t >> 8",
+    "    a = t & 0xFF",
+    "nr = zr = a",
+]
+SBC = [
+    "if d:",
+    "    t = sbc_decimal(a, val, c)",
+    "    a = t & 0xFF",
+    "    c = (t >> 8) & 1",
+    "    v = (t >> 9) & 1",
+    "else:",
+    "    val ^= 0xFF",
+    "    t = a + val + c",
+    "    v = (~(a ^ val) & (a ^ t)) & 0x80",
+    "    c = t >> 8",
+    "    a = t & 0xFF",
+    "nr = zr = a",
+]
 
 
 def compare(reg: str, operand: str = "val") -> list[str]:
@@ -53,11 +129,18 @@ def compare(reg: str, operand: str = "val") -> list[str]:
 
 
 BODY: dict[str, list[str]] = {
-    "LDA": ["nr = zr = a = val"], "LDX": ["nr = zr = x = val"], "LDY": ["nr = zr = y = val"],
+    "LDA": ["nr = zr = a = val"],
+    "LDX": ["nr = zr = x = val"],
+    "LDY": ["nr = zr = y = val"],
     "LAX": ["nr = zr = a = x = val"],
-    "ADC": ADC, "SBC": SBC,
-    "AND": ["nr = zr = a = a & val"], "ORA": ["nr = zr = a = a | val"], "EOR": ["nr = zr = a = a ^ val"],
-    "CMP": compare("a"), "CPX": compare("x"), "CPY": compare("y"),
+    "ADC": ADC,
+    "SBC": SBC,
+    "AND": ["nr = zr = a = a & val"],
+    "ORA": ["nr = zr = a = a | val"],
+    "EOR": ["nr = zr = a = a ^ val"],
+    "CMP": compare("a"),
+    "CPX": compare("x"),
+    "CPY": compare("y"),
     "BIT": ["zr = a & val", "nr = val", "v = val & 0x40"],
     "NOP": [],
     "ANC": ["nr = zr = a = a & val", "c = a >> 7"],
@@ -66,11 +149,25 @@ BODY: dict[str, list[str]] = {
     "LXA": ["nr = zr = a = x = (a | 0xEE) & val"],
     "SBX": ["t = a & x", "c = 1 if t >= val else 0", "nr = zr = x = (t - val) & 0xFF"],
     "LAS": ["nr = zr = a = x = sp = sp & val"],
-    "ARR": ["t = a & val", "a = (t >> 1) | (c << 7)", "if d == 0:", "    nr = zr = a", "    c = (a >> 6) & 1",
-            "    v = ((a >> 6) ^ (a >> 5)) & 1", "else:", "    nr = c << 7", "    zr = a", "    v = (t ^ a) & 0x40",
-            "    if (t & 0x0F) + (t & 1) > 5:", "        a = (a & 0xF0) | ((a + 6) & 0x0F)",
-            "    if (t & 0xF0) + (t & 0x10) > 0x50:", "        c = 1", "        a = (a + 0x60) & 0xFF",
-            "    else:", "        c = 0"],
+    "ARR": [
+        "t = a & val",
+        "a = (t >> 1) | (c << 7)",
+        "if d == 0:",
+        "    nr = zr = a",
+        "    c = (a >> 6) & 1",
+        "    v = ((a >> 6) ^ (a >> 5)) & 1",
+        "else:",
+        "    nr = c << 7",
+        "    zr = a",
+        "    v = (t ^ a) & 0x40",
+        "    if (t & 0x0F) + (t & 1) > 5:",
+        "        a = (a & 0xF0) | ((a + 6) & 0x0F)",
+        "    if (t & 0xF0) + (t & 0x10) > 0x50:",
+        "        c = 1",
+        "        a = (a + 0x60) & 0xFF",
+        "    else:",
+        "        c = 0",
+    ],
 }
 
 # read-modify-write: (what gives r from val, what follows the write)
@@ -108,7 +205,7 @@ class Gen:
             # an opcode fetch that sees it, and jumps store it
             if self.kind in ("plain", "relaxed") and line.startswith("latch = "):
                 if self.kind == "relaxed":
-                    pass                          # the hook keeps the exact bytes
+                    pass  # the hook keeps the exact bytes
                 elif self.jumps:
                     self.out.append("    " * self.ind + "s.latch = <uint8_t>(" + line[8:] + ")")
                 continue
@@ -121,8 +218,13 @@ class Gen:
         elif self.kind == "relaxed":
             self.put(f"{dst} = relax_read(m, {ea}, cyc)")
         elif self.kind == "plain":
-            self.put(f"q = {ea} - lo_pc", "if q < span:", f"    {dst} = base[q]", "else:",
-                     f"    {dst} = bus_read(m, {ea}, {prev}, cyc)")
+            self.put(
+                f"q = {ea} - lo_pc",
+                "if q < span:",
+                f"    {dst} = base[q]",
+                "else:",
+                f"    {dst} = bus_read(m, {ea}, {prev}, cyc)",
+            )
             self.ind += 1
             self.event()
             self.ind -= 1
@@ -134,8 +236,12 @@ class Gen:
         if self.kind in ("flat", "relaxed"):
             self.rd(dst, ea, prev)
         else:
-            self.put(f"if {ea} & 0x80:", f"    {dst} = ram[{ea} & 0x7F]", "else:",
-                     f"    {dst} = low_read(m, {ea}, {prev}, cyc)")
+            self.put(
+                f"if {ea} & 0x80:",
+                f"    {dst} = ram[{ea} & 0x7F]",
+                "else:",
+                f"    {dst} = low_read(m, {ea}, {prev}, cyc)",
+            )
             self.ind += 1
             self.event()
             self.ind -= 1
@@ -153,14 +259,22 @@ class Gen:
         if self.kind == "flat":
             self.put(f"flat_write(f, {ea}, {val}, cyc)")
         elif zero_page:
-            self.put(f"if {ea} & 0x80:", f"    ram[{ea} & 0x7F] = <uint8_t>({val})", "else:",
-                     f"    cyc = low_write(m, {ea}, {val}, cyc)")
+            self.put(
+                f"if {ea} & 0x80:",
+                f"    ram[{ea} & 0x7F] = <uint8_t>({val})",
+                "else:",
+                f"    cyc = low_write(m, {ea}, {val}, cyc)",
+            )
             self.ind += 1
             self.event()
             self.ind -= 1
         else:
-            self.put(f"if ({ea}) & 0x1280 == 0x80:", f"    ram[({ea}) & 0x7F] = <uint8_t>({val})", "else:",
-                     f"    cyc = bus_write(m, {ea}, {val}, cyc)")
+            self.put(
+                f"if ({ea}) & 0x1280 == 0x80:",
+                f"    ram[({ea}) & 0x7F] = <uint8_t>({val})",
+                "else:",
+                f"    cyc = bus_write(m, {ea}, {val}, cyc)",
+            )
             self.ind += 1
             self.event()
             self.ind -= 1
@@ -200,8 +314,14 @@ class Gen:
             self.rd("lo", "p0", prev)
             self.rd("hi", "(p0 + 1)", "lo")
         else:
-            self.put("if p0 - 0x80 < 0x7F:", "    lo = ram[p0 & 0x7F]", "    hi = ram[(p0 + 1) & 0x7F]", "else:",
-                     f"    lo = bus_read(m, p0, {prev}, cyc)", "    hi = bus_read(m, p0 + 1, lo, cyc)")
+            self.put(
+                "if p0 - 0x80 < 0x7F:",
+                "    lo = ram[p0 & 0x7F]",
+                "    hi = ram[(p0 + 1) & 0x7F]",
+                "else:",
+                f"    lo = bus_read(m, p0, {prev}, cyc)",
+                "    hi = bus_read(m, p0 + 1, lo, cyc)",
+            )
         self.trace("rec.ptr0 = bus_loc(m, p0, False)", "rec.ptr1 = bus_loc(m, p0 + 1, False)")
 
     def address(self, mode: str, penalty: bool) -> str:
@@ -247,8 +367,21 @@ class Gen:
             put("f.jam = 1" if self.kind == "flat" else "s.jam = 1", "latch = op", "budget = 0")
             return
         put(f"cyc += {cycles}")
-        size = {"imp": 1, "acc": 1, "imm": 2, "rel": 2, "zp": 2, "zpx": 2, "zpy": 2, "izx": 2, "izy": 2, "abs": 3, "abx": 3,
-                "aby": 3, "ind": 3}[mode]
+        size = {
+            "imp": 1,
+            "acc": 1,
+            "imm": 2,
+            "rel": 2,
+            "zp": 2,
+            "zpx": 2,
+            "zpy": 2,
+            "izx": 2,
+            "izy": 2,
+            "abs": 3,
+            "abx": 3,
+            "aby": 3,
+            "ind": 3,
+        }[mode]
         if self.kind == "plain" and (size > 1 or name == "BRK"):
             put("b1 = code[1]")
             if size > 2:
@@ -260,10 +393,17 @@ class Gen:
                 put(f"pc = (pc + {size}) & 0xFFFF")
                 prev = self.address(mode, penalty)
                 if self.kind == "plain" and op in (0xAD, 0xAE, 0xAC, 0x2C):
-                    put("if ea == 0x284 and m.opt & 2:", f"    skip_timer_loop(m, pc, {0 if op != 0x2C else 1}, &cyc, &budget)")
+                    put(
+                        "if ea == 0x284 and m.opt & 2:",
+                        f"    skip_timer_loop(m, pc, {0 if op != 0x2C else 1}, &cyc, &budget)",
+                    )
                 (self.rdz if zero else self.rd)("val", "ea", prev)
-                self.trace("rec.ea = <uint16_t>ea", "rec.ea_loc = bus_loc(m, ea, False)", "rec.rd = <uint8_t>val",
-                           "rec.flags |= 4")
+                self.trace(
+                    "rec.ea = <uint16_t>ea",
+                    "rec.ea_loc = bus_loc(m, ea, False)",
+                    "rec.rd = <uint8_t>val",
+                    "rec.flags |= 4",
+                )
             put("latch = val")
             put(*BODY[name])
         elif name in WRITE or name in STORE_HIGH:
@@ -274,8 +414,12 @@ class Gen:
                 if name == "SHS":
                     put("sp = a & x")
             put(f"val = {(WRITE | STORE_HIGH)[name]}")
-            self.trace("rec.ea = <uint16_t>ea", "rec.ea_loc = bus_loc(m, ea, True)", "rec.wr = <uint8_t>val",
-                       "rec.flags |= 8")
+            self.trace(
+                "rec.ea = <uint16_t>ea",
+                "rec.ea_loc = bus_loc(m, ea, True)",
+                "rec.wr = <uint8_t>val",
+                "rec.flags |= 8",
+            )
             self.wr("ea", "val", zero)
             put("latch = val")
         elif name in RMW:
@@ -294,12 +438,21 @@ class Gen:
         elif name in BRANCH:
             put("pc = (pc + 2) & 0xFFFF", "latch = b1")
             if self.kind == "relaxed":
-                put(f"cond = {BRANCH[name]}", "t = relax_branch(m, pc, b1, cond)", "if cond:",
+                put(
+                    f"cond = {BRANCH[name]}",
+                    "t = relax_branch(m, pc, b1, cond)",
+                    "if cond:",
                     "    ea = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
-                    "    cyc += 2 if (ea ^ pc) & 0xFF00 and not m.relax_mode & RELAX_DROP_CYCLE else 1", "pc = t")
+                    "    cyc += 2 if (ea ^ pc) & 0xFF00 and not m.relax_mode & RELAX_DROP_CYCLE else 1",
+                    "pc = t",
+                )
                 return
-            put(f"if {BRANCH[name]}:", "    t = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
-                "    cyc += 2 if (t ^ pc) & 0xFF00 else 1", "    pc = t")
+            put(
+                f"if {BRANCH[name]}:",
+                "    t = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
+                "    cyc += 2 if (t ^ pc) & 0xFF00 else 1",
+                "    pc = t",
+            )
             self.trace("    rec.flags |= 1")
         elif name in FLAG:
             put("pc = (pc + 1) & 0xFFFF", "latch = op", FLAG[name])
@@ -312,8 +465,12 @@ class Gen:
             put("pc = (pc + 1) & 0xFFFF", "latch = op")
         elif name in ("PHA", "PHP"):
             put("pc = (pc + 1) & 0xFFFF", f"val = {'a' if name == 'PHA' else PACK}")
-            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
-                       "rec.wr = <uint8_t>val", "rec.flags |= 8")
+            self.trace(
+                "rec.ea = <uint16_t>(0x100 + sp)",
+                "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
+                "rec.wr = <uint8_t>val",
+                "rec.flags |= 8",
+            )
             self.push("val")
             put("latch = val")
         elif name in ("PLA", "PLP"):
@@ -321,8 +478,12 @@ class Gen:
             self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
             self.pull("val", "t")
-            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
-                       "rec.rd = <uint8_t>val", "rec.flags |= 4")
+            self.trace(
+                "rec.ea = <uint16_t>(0x100 + sp)",
+                "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
+                "rec.rd = <uint8_t>val",
+                "rec.flags |= 4",
+            )
             put("latch = val")
             put(*(["nr = zr = a = val"] if name == "PLA" else ["t = val", *UNPACK]))
         elif name == "JMP":
@@ -339,8 +500,12 @@ class Gen:
         elif name == "JSR":
             self.pull("t", "b1")
             put("t = (pc + 2) & 0xFFFF")
-            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
-                       "rec.wr = <uint8_t>(t >> 8)", "rec.flags |= 8")
+            self.trace(
+                "rec.ea = <uint16_t>(0x100 + sp)",
+                "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
+                "rec.wr = <uint8_t>(t >> 8)",
+                "rec.flags |= 8",
+            )
             self.push("t >> 8")
             self.push("t & 0xFF", after_write=True)
             if self.kind == "flat":
@@ -359,8 +524,12 @@ class Gen:
             self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
             self.pull("lo", "t")
-            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
-                       "rec.rd = <uint8_t>lo", "rec.flags |= 4")
+            self.trace(
+                "rec.ea = <uint16_t>(0x100 + sp)",
+                "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
+                "rec.rd = <uint8_t>lo",
+                "rec.flags |= 4",
+            )
             put("sp = (sp + 1) & 0xFF")
             self.pull("hi", "lo")
             put("t = lo | (hi << 8)")
@@ -370,8 +539,12 @@ class Gen:
             self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
             self.pull("val", "t")
-            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
-                       "rec.rd = <uint8_t>val", "rec.flags |= 4")
+            self.trace(
+                "rec.ea = <uint16_t>(0x100 + sp)",
+                "rec.ea_loc = bus_loc(m, 0x100 + sp, False)",
+                "rec.rd = <uint8_t>val",
+                "rec.flags |= 4",
+            )
             put("sp = (sp + 1) & 0xFF")
             self.pull("lo", "val")
             put("sp = (sp + 1) & 0xFF")
@@ -379,8 +552,12 @@ class Gen:
             put("t = val", *UNPACK, "pc = lo | (hi << 8)", "latch = hi")
         elif name == "BRK":
             put("t = (pc + 2) & 0xFFFF")
-            self.trace("rec.ea = <uint16_t>(0x100 + sp)", "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
-                       "rec.wr = <uint8_t>(t >> 8)", "rec.flags |= 8")
+            self.trace(
+                "rec.ea = <uint16_t>(0x100 + sp)",
+                "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
+                "rec.wr = <uint8_t>(t >> 8)",
+                "rec.flags |= 8",
+            )
             self.push("t >> 8")
             self.push("t & 0xFF", after_write=True)
             put(f"val = {PACK}")
@@ -397,29 +574,60 @@ class Gen:
     def fetch(self) -> None:
         put = self.put
         if self.kind == "flat":
-            put("op = flat_read(f, pc, cyc)", "b1 = b2 = 0",
-                "if OP_BYTES[op] > 1:", "    b1 = flat_read(f, (pc + 1) & 0xFFFF, cyc + OP_BASE[op])",
-                "if OP_BYTES[op] > 2 and op != 0x20:", "    b2 = flat_read(f, (pc + 2) & 0xFFFF, cyc + OP_BASE[op])")
+            put(
+                "op = flat_read(f, pc, cyc)",
+                "b1 = b2 = 0",
+                "if OP_BYTES[op] > 1:",
+                "    b1 = flat_read(f, (pc + 1) & 0xFFFF, cyc + OP_BASE[op])",
+                "if OP_BYTES[op] > 2 and op != 0x20:",
+                "    b2 = flat_read(f, (pc + 2) & 0xFFFF, cyc + OP_BASE[op])",
+            )
             return
-        slow = ["slow = True", "op = bus_read(m, pc, latch, cyc)", "b1 = b2 = 0",
-                "if OP_BYTES[op] > 1:", "    b1 = bus_read(m, (pc + 1) & 0xFFFF, op, cyc + OP_BASE[op])",
-                "if OP_BYTES[op] > 2 and op != 0x20:",
-                "    b2 = bus_read(m, (pc + 2) & 0xFFFF, b1, cyc + OP_BASE[op])"]
+        slow = [
+            "slow = True",
+            "op = bus_read(m, pc, latch, cyc)",
+            "b1 = b2 = 0",
+            "if OP_BYTES[op] > 1:",
+            "    b1 = bus_read(m, (pc + 1) & 0xFFFF, op, cyc + OP_BASE[op])",
+            "if OP_BYTES[op] > 2 and op != 0x20:",
+            "    b2 = bus_read(m, (pc + 2) & 0xFFFF, b1, cyc + OP_BASE[op])",
+        ]
         if self.kind == "relaxed":
-            put("op = relax_read(m, pc, cyc)", "b1 = b2 = 0",
-                "if OP_BYTES[op] > 1:", "    b1 = relax_read(m, (pc + 1) & 0xFFFF, cyc + OP_BASE[op])",
+            put(
+                "op = relax_read(m, pc, cyc)",
+                "b1 = b2 = 0",
+                "if OP_BYTES[op] > 1:",
+                "    b1 = relax_read(m, (pc + 1) & 0xFFFF, cyc + OP_BASE[op])",
                 "if OP_BYTES[op] > 2 and op != 0x20:",
-                "    b2 = relax_read(m, (pc + 2) & 0xFFFF, cyc + OP_BASE[op])")
+                "    b2 = relax_read(m, (pc + 2) & 0xFFFF, cyc + OP_BASE[op])",
+            )
             return
         if self.kind == "plain":
-            put("q = pc - lo_pc", "if q >= span:", "    if not code_window(m, pc, &base, &lo_pc, &span):", "        break",
-                "    q = pc - lo_pc", "if budget <= 0:", "    break", "budget -= 1", "code = base + q", "op = code[0]")
+            put(
+                "q = pc - lo_pc",
+                "if q >= span:",
+                "    if not code_window(m, pc, &base, &lo_pc, &span):",
+                "        break",
+                "    q = pc - lo_pc",
+                "if budget <= 0:",
+                "    break",
+                "budget -= 1",
+                "code = base + q",
+                "op = code[0]",
+            )
             return
-        put("t = (pc & 0xFFF) - m.fast_lo",
-            "if pc & 0x1000 and t < m.fast_n and t + 2 < m.fast_n and (pc & 0x3FF) < 0x3FE:")
+        put(
+            "t = (pc & 0xFFF) - m.fast_lo",
+            "if pc & 0x1000 and t < m.fast_n and t + 2 < m.fast_n and (pc & 0x3FF) < 0x3FE:",
+        )
         self.ind += 1
-        put("code = m.seg[((pc >> 10) & 3) | ((pc >> 11) & 4)] + (pc & 0x3FF)", "op = code[0]", "b1 = code[1]",
-            "b2 = code[2]", "slow = False")
+        put(
+            "code = m.seg[((pc >> 10) & 3) | ((pc >> 11) & 4)] + (pc & 0x3FF)",
+            "op = code[0]",
+            "b1 = code[1]",
+            "b2 = code[2]",
+            "slow = False",
+        )
         self.ind -= 1
         put("else:")
         self.ind += 1
@@ -445,10 +653,13 @@ class Gen:
                     put("cdef bint slow", "cdef uint32_t latch = s.latch")
         if self.kind == "relaxed":
             put("cdef bint cond", "m.relax_bus = s.latch")
-        put("cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp",
+        put(
+            "cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp",
             "cdef uint32_t c = s.p & 1, v = s.p & 0x40, d = (s.p >> 3) & 1, i = (s.p >> 2) & 1",
             "cdef uint32_t nr = s.p & 0x80, zr = (s.p & 2) ^ 2",
-            "cdef uint8_t op", "cdef uint32_t b1 = 0, b2 = 0, ea = 0, val = 0, t = 0, r = 0, p0 = 0, lo = 0, hi = 0, high = 0")
+            "cdef uint8_t op",
+            "cdef uint32_t b1 = 0, b2 = 0, ea = 0, val = 0, t = 0, r = 0, p0 = 0, lo = 0, hi = 0, high = 0",
+        )
         if self.kind == "traced":
             put("cdef Instr* rec")
         put("if s.jam:", "    return" if self.kind == "flat" else "    return 0")
@@ -460,8 +671,13 @@ class Gen:
         self.fetch()
         if self.kind == "traced":
             put("rec = trace_next(m, pc, op, b1, b2, cyc)")
-            put("rec.a = <uint8_t>a", "rec.x = <uint8_t>x", "rec.y = <uint8_t>y", "rec.sp = <uint8_t>sp",
-                f"rec.p = <uint8_t>({PACK})")
+            put(
+                "rec.a = <uint8_t>a",
+                "rec.x = <uint8_t>x",
+                "rec.y = <uint8_t>y",
+                "rec.sp = <uint8_t>sp",
+                f"rec.p = <uint8_t>({PACK})",
+            )
         first = True
         for op, name, mode, cycles, penalty in table:
             put(f"{'if' if first else 'elif'} op == 0x{op:02X}:  # {name} {mode}")
@@ -471,8 +687,15 @@ class Gen:
             self.ind -= 1
         self.trace("trace_done(m, rec, pc)")
         self.ind -= 1
-        put("s.pc = <uint16_t>pc", "s.cycles = cyc", "s.a = <uint8_t>a", "s.x = <uint8_t>x", "s.y = <uint8_t>y",
-            "s.sp = <uint8_t>sp", f"s.p = <uint8_t>({PACK})")
+        put(
+            "s.pc = <uint16_t>pc",
+            "s.cycles = cyc",
+            "s.a = <uint8_t>a",
+            "s.x = <uint8_t>x",
+            "s.y = <uint8_t>y",
+            "s.sp = <uint8_t>sp",
+            f"s.p = <uint8_t>({PACK})",
+        )
         if self.kind == "relaxed":
             put("s.latch = <uint8_t>m.relax_bus")
         elif self.kind != "plain":
@@ -488,20 +711,48 @@ def load_table(path: Path) -> list[tuple[int, str, str, int, bool]]:
     rows = []
     with path.open(newline="") as f:
         for row in csv.DictReader(f):
-            rows.append((int(row["opcode"], 16), row["mnemonic"], MODES[row["mode"]], int(row["cycles"]),
-                         row["page_penalty"] == "1"))
+            rows.append(
+                (
+                    int(row["opcode"], 16),
+                    row["mnemonic"],
+                    MODES[row["mode"]],
+                    int(row["cycles"]),
+                    row["page_penalty"] == "1",
+                )
+            )
     return sorted(rows)
 
 
 def generate(table: list[tuple[int, str, str, int, bool]]) -> str:
-    size = {"imp": 1, "acc": 1, "imm": 2, "rel": 2, "zp": 2, "zpx": 2, "zpy": 2, "izx": 2, "izy": 2, "abs": 3, "abx": 3,
-            "aby": 3, "ind": 3}
+    size = {
+        "imp": 1,
+        "acc": 1,
+        "imm": 2,
+        "rel": 2,
+        "zp": 2,
+        "zpx": 2,
+        "zpy": 2,
+        "izx": 2,
+        "izy": 2,
+        "abs": 3,
+        "abx": 3,
+        "aby": 3,
+        "ind": 3,
+    }
     # the number of bytes FETCHED: BRK reads and drops one
     fetched = [2 if name == "BRK" else size[mode] for _, name, mode, _, _ in table]
-    head = ["# Generated by gen_cpu.py from vcs/data/opcodes.csv; do not edit.", "",
-            "cdef uint8_t* OP_BYTES = [" + ", ".join(map(str, fetched)) + "]",
-            "cdef uint8_t* OP_BASE = [" + ", ".join(str(r[3]) for r in table) + "]", ""]
-    return "\n".join(head) + "\n" + "\n\n".join(Gen(kind).function(table) for kind in ("plain", "slow", "traced", "relaxed", "flat"))
+    head = [
+        "# Generated by gen_cpu.py from vcs/data/opcodes.csv; do not edit.",
+        "",
+        "cdef uint8_t* OP_BYTES = [" + ", ".join(map(str, fetched)) + "]",
+        "cdef uint8_t* OP_BASE = [" + ", ".join(str(r[3]) for r in table) + "]",
+        "",
+    ]
+    return (
+        "\n".join(head)
+        + "\n"
+        + "\n\n".join(Gen(kind).function(table) for kind in ("plain", "slow", "traced", "relaxed", "flat"))
+    )
 
 
 def main(argv: list[str]) -> int:

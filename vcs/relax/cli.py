@@ -1,4 +1,5 @@
 """`vcs relax`: the relaxation study from the command line."""
+
 from __future__ import annotations
 
 import csv
@@ -59,21 +60,44 @@ def show(rows: Rows, columns: Sequence[str], title: str) -> None:
         cells = []
         for column in columns:
             value = row.get(column)
-            cells.append("-" if value is None else f"{value:.4f}" if isinstance(value, float) and column[0] in "pcrf" else str(value))
+            cells.append(
+                "-"
+                if value is None
+                else f"{value:.4f}"
+                if isinstance(value, float) and column[0] in "pcrf"
+                else str(value)
+            )
         table.add_row(*cells)
     console.print(table)
 
 
 @app.command(epilog="Example: vcs relax boundary --out relax")
-def boundary(out: Out = Path("relax"), game: Game = "space_invaders",
-             n: Annotated[int, typer.Option(min=2, max=1_000_000, help="Instructions from reset.")] = 3000) -> None:
-    """The first differing instruction over alpha and T, full and collapsed machine, with the cast-margin model."""
+def boundary(
+    out: Out = Path("relax"),
+    game: Game = "space_invaders",
+    n: Annotated[int, typer.Option(min=2, max=1_000_000, help="Instructions from reset.")] = 3000,
+) -> None:
+    """The first differing instruction over alpha and T, full and collapsed machine, with the cast-margin
+    model."""
     with _progress("boundary") as tick:
         rows = study.boundary(game, n, progress=tick)
     save(rows, out, "boundary")
     figures.boundary(rows, out / "boundary.png")
-    show(rows, ["alpha", "T", "n_div", "n_div_registers", "p_branch", "p_read", "p_step", "collapsed_n_div", "collapsed_p_step"],
-         f"{game}: first differing instruction of {n} (- = exact)")
+    show(
+        rows,
+        [
+            "alpha",
+            "T",
+            "n_div",
+            "n_div_registers",
+            "p_branch",
+            "p_read",
+            "p_step",
+            "collapsed_n_div",
+            "collapsed_p_step",
+        ],
+        f"{game}: first differing instruction of {n} (- = exact)",
+    )
     with _progress("cross-game") as tick:
         cross = study.cross_game(progress=tick)
     save(cross, out, "cross_game")
@@ -81,27 +105,49 @@ def boundary(out: Out = Path("relax"), game: Game = "space_invaders",
 
 
 @app.command(epilog="Example: vcs relax heatmap --game pong --out relax")
-def heatmap(out: Out = Path("relax"), game: Game = "space_invaders",
-            n: Annotated[int, typer.Option(min=2, max=1_000_000, help="Instructions from reset.")] = 3000) -> None:
+def heatmap(
+    out: Out = Path("relax"),
+    game: Game = "space_invaders",
+    n: Annotated[int, typer.Option(min=2, max=1_000_000, help="Instructions from reset.")] = 3000,
+) -> None:
     """The model's P_step over the plane of alpha and T, with the exact corner."""
     pcs, _ = study.instructions(game, n)
     m = model.summary(pcs, study.fresh(game).rom)
     alphas, temperatures, p = model.heatmap(m, 60)
-    save([{"alpha": a, "T": t, "p_step": p[j, i]} for i, a in enumerate(alphas.tolist()) for j, t in enumerate(temperatures.tolist())],
-         out, "heatmap")
+    save(
+        [
+            {"alpha": a, "T": t, "p_step": p[j, i]}
+            for i, a in enumerate(alphas.tolist())
+            for j, t in enumerate(temperatures.tolist())
+        ],
+        out,
+        "heatmap",
+    )
     figures.heatmap(m, out / "heatmap.png", game)
-    console.print(f"rho {m.rho:.4f}, f_b {m.f_b:.4f}, largest displacement {m.max_abs_offset}: {out / 'heatmap.png'}")
+    console.print(
+        f"rho {m.rho:.4f}, f_b {m.f_b:.4f}, largest displacement {m.max_abs_offset}: {out / 'heatmap.png'}"
+    )
 
 
 @app.command(epilog="Example: vcs relax delayed --frames 3000 --out relax")
-def delayed(out: Out = Path("relax"), game: Game = "space_invaders",
-            frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames after the boot.")] = 3000) -> None:
+def delayed(
+    out: Out = Path("relax"),
+    game: Game = "space_invaders",
+    frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames after the boot.")] = 3000,
+) -> None:
     """The first differing frame as T falls, with exact timing and with the ports' dropped cycle."""
     with _progress("delayed") as tick:
         rows = study.delayed(game, frames=frames, progress=tick)
-        control = study.delayed(game, (0.14, 0.1444, 0.1446, 0.1448), frames=frames, progress=tick, drop_cycle=True)
-        second = study.delayed(game, (0.14, 0.1442, 0.14437, 0.14439, 0.1444, 0.1445, 0.14455, 0.1446, 0.1447, 0.1448),
-                               frames=min(frames, 2000), actions=study.second_stream(min(frames, 2000)), progress=tick)
+        control = study.delayed(
+            game, (0.14, 0.1444, 0.1446, 0.1448), frames=frames, progress=tick, drop_cycle=True
+        )
+        second = study.delayed(
+            game,
+            (0.14, 0.1442, 0.14437, 0.14439, 0.1444, 0.1445, 0.14455, 0.1446, 0.1447, 0.1448),
+            frames=min(frames, 2000),
+            actions=study.second_stream(min(frames, 2000)),
+            progress=tick,
+        )
     save(rows, out, "delayed")
     save(control, out, "delayed_cycle_dropped")
     save(second, out, "delayed_second_stream")
@@ -113,19 +159,28 @@ def delayed(out: Out = Path("relax"), game: Game = "space_invaders",
 
 
 @app.command(epilog="Example: vcs relax corner --games all --frames 3600 --out relax")
-def corner(games: Annotated[str, typer.Option(help="Names separated by commas, or all (104).")] = "pong,breakout,space_invaders",
-           frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames after the boot.")] = 3600,
-           out: Out = Path("relax")) -> None:
+def corner(
+    games: Annotated[
+        str, typer.Option(help="Names separated by commas, or all (104).")
+    ] = "pong,breakout,space_invaders",
+    frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames after the boot.")] = 3600,
+    out: Out = Path("relax"),
+) -> None:
     """Whether games stay exact at (6, 0.14), and what fails just outside, at alpha = 5 and at T = 0.15."""
     with _progress("corner") as tick:
         rows = study.corner(_games(games), frames, progress=tick)
     save(rows, out, "corner")
-    show(rows, ["game", "mapper", "alpha", "T", "frame", "wrong_rom", "wrong_ram", "wrong_branch"],
-         f"first differing frame of {frames} (- = exact)")
+    show(
+        rows,
+        ["game", "mapper", "alpha", "T", "frame", "wrong_rom", "wrong_ram", "wrong_branch"],
+        f"first differing frame of {frames} (- = exact)",
+    )
     bad = [r for r in rows if (r["alpha"], r["T"]) == study.CORNER and r["frame"] is not None]
     if bad:
-        raise VcsError(f"{len(bad)} games differ inside the exact corner, which soft.md 5.2 proves impossible: "
-                       f"{', '.join(r['game'] for r in bad)}")
+        raise VcsError(
+            f"{len(bad)} games differ inside the exact corner, which soft.md 5.2 proves impossible: "
+            f"{', '.join(r['game'] for r in bad)}"
+        )
 
 
 def _games(text: str) -> list[str]:
@@ -137,19 +192,30 @@ def _games(text: str) -> list[str]:
 
 
 @app.command(epilog="Example: vcs relax shadow --out relax")
-def shadow(out: Out = Path("relax"), game: Game = "space_invaders",
-           frames: Annotated[int, typer.Option(min=1, max=1_000_000)] = 1800) -> None:
+def shadow(
+    out: Out = Path("relax"),
+    game: Game = "space_invaders",
+    frames: Annotated[int, typer.Option(min=1, max=1_000_000)] = 1800,
+) -> None:
     """Wrong casts by kind, computed beside the exact run without touching it."""
     with _progress("shadow") as tick:
         rows = study.shadow(game, frames=frames, progress=tick)
     save(rows, out, "shadow")
-    show(rows, ["T", "rom_reads", "ram_reads", "other_reads", "branches", "wrong_rom", "wrong_ram", "wrong_branch"], game)
+    show(
+        rows,
+        ["T", "rom_reads", "ram_reads", "other_reads", "branches", "wrong_rom", "wrong_ram", "wrong_branch"],
+        game,
+    )
 
 
 @app.command(epilog="Example: vcs relax video --frames 3600 --out relax")
-def video(out: Out = Path("relax"), game: Game = "space_invaders",
-          frames: Annotated[int, typer.Option(min=1, max=100_000, help="Frames; 3600 are 60 seconds.")] = 3600) -> None:
-    """HARD, SOFT-STE, FULL (6, 0.14), FULL (5.5, 0.145) and the last one's difference side by side, as MP4."""
+def video(
+    out: Out = Path("relax"),
+    game: Game = "space_invaders",
+    frames: Annotated[int, typer.Option(min=1, max=100_000, help="Frames; 3600 are 60 seconds.")] = 3600,
+) -> None:
+    """HARD, SOFT-STE, FULL (6, 0.14), FULL (5.5, 0.145) and the last one's difference side by side, as
+    MP4."""
     try:
         import imageio_ffmpeg
     except ImportError:
@@ -172,7 +238,9 @@ def video(out: Out = Path("relax"), game: Game = "space_invaders",
                 hard, inside, outside = screens
                 counts[0].append(int((inside != hard).sum()))
                 counts[1].append(int((outside != hard).sum()))
-                difference = np.where((outside != hard)[..., None], np.uint8(255), rgb[hard] // 4).astype(np.uint8)
+                difference = np.where((outside != hard)[..., None], np.uint8(255), rgb[hard] // 4).astype(
+                    np.uint8
+                )
                 # SOFT-STE is the exact machine in value (theorem 1), so its panel is the hard one
                 panels = [rgb[hard], rgb[hard], rgb[inside], rgb[outside], difference]
                 wide = np.concatenate([np.repeat(np.repeat(p, 2, axis=0), 2, axis=1) for p in panels], axis=1)
@@ -181,32 +249,70 @@ def video(out: Out = Path("relax"), game: Game = "space_invaders",
         os.replace(temporary, out / "video.mp4")
     finally:
         Path(temporary).unlink(missing_ok=True)
-    rows: Rows = [{"game": game, "alpha": a, "T": t, "frames": frames, "first_frame": next((i + 1 for i, n in enumerate(c) if n), None),
-                   "frames_differing": sum(n > 0 for n in c), "pixels_median_first_1000": float(np.median(c[:1000]))}
-                  for (a, t), c in zip(settings, counts, strict=True)]
+    rows: Rows = [
+        {
+            "game": game,
+            "alpha": a,
+            "T": t,
+            "frames": frames,
+            "first_frame": next((i + 1 for i, n in enumerate(c) if n), None),
+            "frames_differing": sum(n > 0 for n in c),
+            "pixels_median_first_1000": float(np.median(c[:1000])),
+        }
+        for (a, t), c in zip(settings, counts, strict=True)
+    ]
     save(rows, out, "video")
-    show(rows, ["alpha", "T", "first_frame", "frames_differing", "pixels_median_first_1000"], str(out / "video.mp4"))
+    show(
+        rows,
+        ["alpha", "T", "first_frame", "frames_differing", "pixels_median_first_1000"],
+        str(out / "video.mp4"),
+    )
 
 
 @app.command(epilog="Example: vcs relax gradient --out relax")
 def gradient(out: Out = Path("relax")) -> None:
-    """The gate and its slope against alpha, the select against T, and theorem 2's deviations beside their bounds."""
-    rows: Rows = [{"alpha": a, "z": 0.25, "g": float(model.gate(0.25, a)), "dg_dz": float(model.gate_slope(0.25, a)),
-                   "relative": float(model.gate_slope(0.25, a) / model.gate_slope(0.25, 6.0))} for a in (2.0, 6.0, 20.0)]
-    rows += [{"T": t, "sigma_px": 6 * (t / 2) ** 0.5, "largest_weight": float(model.select_weights(t).max())} for t in (2.0, 0.5, 0.1)]
+    """The gate and its slope against alpha, the select against T, and theorem 2's deviations beside their
+    bounds."""
+    rows: Rows = [
+        {
+            "alpha": a,
+            "z": 0.25,
+            "g": float(model.gate(0.25, a)),
+            "dg_dz": float(model.gate_slope(0.25, a)),
+            "relative": float(model.gate_slope(0.25, a) / model.gate_slope(0.25, 6.0)),
+        }
+        for a in (2.0, 6.0, 20.0)
+    ]
+    rows += [
+        {"T": t, "sigma_px": 6 * (t / 2) ** 0.5, "largest_weight": float(model.select_weights(t).max())}
+        for t in (2.0, 0.5, 0.1)
+    ]
     save(rows, out, "gradient")
     figures.gradient(out / "gradient.png")
-    show(rows, ["alpha", "T", "g", "dg_dz", "relative", "sigma_px", "largest_weight"], "gate at z = 0.25, select")
+    show(
+        rows,
+        ["alpha", "T", "g", "dg_dz", "relative", "sigma_px", "largest_weight"],
+        "gate at z = 0.25, select",
+    )
     theorem = study.deviation()
     save(theorem, out, "deviation")
-    show(theorem, ["kind", "alpha", "T", "deviation", "bound", "derivative"], "one-step deviation and bound (theorem 2)")
+    show(
+        theorem,
+        ["kind", "alpha", "T", "deviation", "bound", "derivative"],
+        "one-step deviation and bound (theorem 2)",
+    )
 
 
 @app.command(epilog="Example: vcs relax margins pong --out relax")
-def margins(game: Annotated[str, typer.Argument(metavar="GAME", help="A game name or the path of a cartridge image.")],
-            frames: Annotated[int, typer.Option(min=1, max=600, help="Frames to trace after the boot.")] = 2,
-            out: Out = Path("relax")) -> None:
-    """For each branch and read of a trace, the alpha or T at which it first rounds wrong, with its instruction."""
+def margins(
+    game: Annotated[
+        str, typer.Argument(metavar="GAME", help="A game name or the path of a cartridge image.")
+    ],
+    frames: Annotated[int, typer.Option(min=1, max=600, help="Frames to trace after the boot.")] = 2,
+    out: Out = Path("relax"),
+) -> None:
+    """For each branch and read of a trace, the alpha or T at which it first rounds wrong, with its
+    instruction."""
     from vcs import layout
     from vcs.asm import format_instruction
     from vcs.machine import Machine
@@ -215,8 +321,12 @@ def margins(game: Annotated[str, typer.Argument(metavar="GAME", help="A game nam
     m.reset()
     trace = m.trace([0] * frames)
     rows = model.margins(trace)
-    first = {int(pc): (int(o), int(a), int(b)) for pc, o, a, b in zip(trace.pc[::-1], trace.opcode[::-1], trace.b1[::-1],
-                                                                      trace.b2[::-1], strict=True)}
+    first = {
+        int(pc): (int(o), int(a), int(b))
+        for pc, o, a, b in zip(
+            trace.pc[::-1], trace.opcode[::-1], trace.b1[::-1], trace.b2[::-1], strict=True
+        )
+    }
     for row in rows:
         row["location"] = layout.name(row["location"])
         row["instruction"] = format_instruction(*first[row["pc"]], row["pc"])
@@ -224,17 +334,27 @@ def margins(game: Annotated[str, typer.Argument(metavar="GAME", help="A game nam
         row["threshold"] = row["threshold"] if np.isfinite(row["threshold"]) else None
     name = f"margins_{m.name}"
     save(rows, out, name)
-    figures.margins([r | {"threshold": r["threshold"] if r["threshold"] is not None else np.inf} for r in rows], out / f"{name}.png",
-                    f"{m.name}, {frames} frames")
+    figures.margins(
+        [r | {"threshold": r["threshold"] if r["threshold"] is not None else np.inf} for r in rows],
+        out / f"{name}.png",
+        f"{m.name}, {frames} frames",
+    )
     for kind in ("branch", "fetch", "rom", "ram"):
-        show([r for r in rows if r["kind"] == kind][:6], ["pc", "instruction", "location", "value", "threshold", "count"],
-             f"weakest: {kind} ({'exact above this alpha' if kind == 'branch' else 'exact below this T'})")
+        show(
+            [r for r in rows if r["kind"] == kind][:6],
+            ["pc", "instruction", "location", "value", "threshold", "count"],
+            f"weakest: {kind} ({'exact above this alpha' if kind == 'branch' else 'exact below this T'})",
+        )
 
 
 @app.command("all", epilog="Example: vcs relax all --games pong,breakout --out relax")
-def everything(games: Annotated[str, typer.Option(help="Games of the corner table: names, or all.")] = "pong,breakout,space_invaders",
-               frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames of each run.")] = 3000,
-               out: Out = Path("relax")) -> None:
+def everything(
+    games: Annotated[
+        str, typer.Option(help="Games of the corner table: names, or all.")
+    ] = "pong,breakout,space_invaders",
+    frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames of each run.")] = 3000,
+    out: Out = Path("relax"),
+) -> None:
     """Every table and figure but the video."""
     boundary(out)
     heatmap(out)

@@ -1,10 +1,14 @@
 """The collapsed machine of the published ports, restated from soft.md 7 and relaxation.md 3.
 
-A 6502 on a bus without TIA: every address outside the cartridge and the RIOT's ports is RAM[a & 0x7F], the timer never
-ticks, SWCHA and SWCHB read 255, BRK stays where it is, page crossings cost nothing. Only the documented opcodes are
-here; the ports' undocumented ones are not executed by the games of the study, and act as one-byte no-ops (what they do
+A 6502 on a bus without TIA: every address outside the cartridge and the RIOT's ports is RAM[a & 0x7F], the
+timer never
+ticks, SWCHA and SWCHB read 255, BRK stays where it is, page crossings cost nothing. Only the documented
+opcodes are
+here; the ports' undocumented ones are not executed by the games of the study, and act as one-byte no-ops
+(what they do
 with $D7, which decides the rows with T >= 0.18).
 """
+
 from __future__ import annotations
 
 import math
@@ -20,7 +24,11 @@ START: Final = (0, 0, 0, 0xFD, 0x34)
 
 @cache
 def _opcodes() -> dict[int, tuple[str, str]]:
-    return {int(r["opcode"], 16): (r["mnemonic"], r["mode"]) for r in load_csv("opcodes.csv") if r["documented"] == "yes"}
+    return {
+        int(r["opcode"], 16): (r["mnemonic"], r["mode"])
+        for r in load_csv("opcodes.csv")
+        if r["documented"] == "yes"
+    }
 
 
 class Collapsed:
@@ -40,7 +48,8 @@ class Collapsed:
 
     @staticmethod
     def _relax(image: np.ndarray[tuple[int], np.dtype[np.uint8]], temperature: float) -> bytes:
-        """The whole array as relaxed reads see it: softmax over all of it, no wrap; beyond 64 places weights are 0."""
+        """The whole array as relaxed reads see it: softmax over all of it, no wrap; beyond 64 places weights
+        are 0."""
         values = image.astype(np.float64)
         total = np.ones(len(values))
         mixed = values.copy()
@@ -163,8 +172,16 @@ class Collapsed:
         self._execute(name, mode, ea, pc)
 
     def _branch(self, name: str, after: int, delta: int) -> None:
-        bit, want = {"BPL": (0x80, 0), "BMI": (0x80, 1), "BVC": (0x40, 0), "BVS": (0x40, 1), "BCC": (1, 0), "BCS": (1, 1),
-                     "BNE": (2, 0), "BEQ": (2, 1)}[name]
+        bit, want = {
+            "BPL": (0x80, 0),
+            "BMI": (0x80, 1),
+            "BVC": (0x40, 0),
+            "BVS": (0x40, 1),
+            "BCC": (1, 0),
+            "BCS": (1, 1),
+            "BNE": (2, 0),
+            "BEQ": (2, 1),
+        }[name]
         taken = bool(self.p & bit) == bool(want)
         exact = after + (delta if taken else 0)
         if self.alpha is not None:
@@ -236,7 +253,8 @@ def run(rom: bytes, n: int) -> list[int]:
 
 
 def n_div(rom: bytes, alpha: float, temperature: float, n: int) -> int | None:
-    """First instruction (from 1) after which PC or RAM of the relaxed collapsed machine differ; None within n."""
+    """First instruction (from 1) after which PC or RAM of the relaxed collapsed machine differ; None within
+    n."""
     exact, relaxed = Collapsed(rom), Collapsed(rom, alpha, temperature)
     for i in range(1, n + 1):
         exact.step()

@@ -1,4 +1,6 @@
-"""Figures of the study: legible at a column's width, labelled, in colours that the colour-blind tell apart."""
+"""Figures of the study: legible at a column's width, labelled, in colours that the colour-blind tell
+apart."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -20,7 +22,9 @@ def _plt() -> Any:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 150})
+    plt.rcParams.update(
+        {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "figure.dpi": 150}
+    )
     return plt
 
 
@@ -36,12 +40,17 @@ def boundary(rows: Sequence[dict[str, Any]], path: Path) -> Path:
     figure, axes = plt.subplots(1, 2, figsize=(6.5, 2.8), sharey=True)
     for axis, key, fixed, value in ((axes[0], "alpha", "T", 0.14), (axes[1], "T", "alpha", 6)):
         chosen = sorted((r for r in rows if r[fixed] == value), key=lambda r: r[key])
-        for name, colour, mark, label in (("n_div", BLUE, "o", "full machine"), ("collapsed_n_div", ORANGE, "s", "collapsed")):
+        for name, colour, mark, label in (
+            ("n_div", BLUE, "o", "full machine"),
+            ("collapsed_n_div", ORANGE, "s", "collapsed"),
+        ):
             x = [r[key] for r in chosen if name in r]
             y = [r[name] or r["n"] for r in chosen if name in r]
             axis.plot(x, y, mark + "-", color=colour, label=label, ms=4, lw=1)
         axis.set_yscale("log")
-        axis.set_xlabel("gate sharpness alpha (T = 0.14)" if key == "alpha" else "read temperature T (alpha = 6)")
+        axis.set_xlabel(
+            "gate sharpness alpha (T = 0.14)" if key == "alpha" else "read temperature T (alpha = 6)"
+        )
     axes[0].set_ylabel("first differing instruction")
     axes[0].legend(frameon=False)
     return _save(figure, path)
@@ -53,11 +62,21 @@ def heatmap(m: model.Margins, path: Path, title: str) -> Path:
     alphas, temperatures, p = model.heatmap(m)
     figure, axis = plt.subplots(figsize=(4.2, 3.2))
     mesh = axis.pcolormesh(alphas, temperatures, p, cmap="cividis", vmin=0, vmax=1, shading="nearest")
-    axis.contour(alphas, temperatures, p, levels=[0.5, 0.999], colors=["white", "white"], linestyles=["--", "-"], linewidths=1)
+    axis.contour(
+        alphas,
+        temperatures,
+        p,
+        levels=[0.5, 0.999],
+        colors=["white", "white"],
+        linestyles=["--", "-"],
+        linewidths=1,
+    )
     axis.plot([6], [0.14], "*", color=RED, ms=10, label="(6, 0.14)")
     axis.axvline(model.ALPHA_EXACT, color=ORANGE, lw=0.8, ls=":")
     axis.axhline(model.TEMPERATURE_EXACT, color=ORANGE, lw=0.8, ls=":", label="exact for every program")
-    axis.set(xscale="log", yscale="log", xlabel="gate sharpness alpha", ylabel="read temperature T", title=title)
+    axis.set(
+        xscale="log", yscale="log", xlabel="gate sharpness alpha", ylabel="read temperature T", title=title
+    )
     axis.legend(loc="upper left", fontsize=7, framealpha=0.8)
     figure.colorbar(mesh, label="P(one instruction is exact)")
     return _save(figure, path)
@@ -71,7 +90,14 @@ def delayed(rows: Sequence[dict[str, Any]], path: Path) -> Path:
     axis.plot(t, [r["frame"] or r["frames"] for r in rows], "o-", color=BLUE, ms=4, lw=1)
     for r in rows:
         if r["frame"] is None:
-            axis.annotate("exact", (r["T"], r["frames"]), textcoords="offset points", xytext=(0, 4), ha="center", fontsize=6)
+            axis.annotate(
+                "exact",
+                (r["T"], r["frames"]),
+                textcoords="offset points",
+                xytext=(0, 4),
+                ha="center",
+                fontsize=6,
+            )
     axis.axvline(model.TEMPERATURE_EXACT, color=ORANGE, lw=0.8, ls=":", label="1/ln 1019")
     axis.set(yscale="log", xlabel="read temperature T", ylabel="first differing frame")
     axis.legend(frameon=False)
@@ -103,18 +129,29 @@ def margins(rows: Sequence[dict[str, Any]], path: Path, title: str) -> Path:
     """The spectrum of thresholds: share of casts that are exact as alpha or T moves."""
     plt = _plt()
     figure, axes = plt.subplots(1, 2, figsize=(6.5, 2.8))
-    branch = sorted((r["threshold"], r["count"]) for r in rows if r["kind"] == "branch" and np.isfinite(r["threshold"]))
+    branch = sorted(
+        (r["threshold"], r["count"]) for r in rows if r["kind"] == "branch" and np.isfinite(r["threshold"])
+    )
     if branch:
         total = sum(n for _, n in branch)
-        axes[0].step([t for t, _ in branch], np.cumsum([n for _, n in branch]) / total, color=BLUE, where="post")
+        axes[0].step(
+            [t for t, _ in branch], np.cumsum([n for _, n in branch]) / total, color=BLUE, where="post"
+        )
     axes[0].axvline(6, color=RED, lw=0.8, ls=":")
     axes[0].set(xlabel="gate sharpness alpha", ylabel="share of branches exact")
     for kind, colour in (("fetch", BLUE), ("rom", GREEN), ("ram", ORANGE)):
-        reads = sorted((r["threshold"], r["count"]) for r in rows if r["kind"] == kind and np.isfinite(r["threshold"]))
+        reads = sorted(
+            (r["threshold"], r["count"]) for r in rows if r["kind"] == kind and np.isfinite(r["threshold"])
+        )
         if reads:
             total = sum(n for _, n in reads)
-            axes[1].step([t for t, _ in reads], 1 - np.cumsum([n for _, n in reads]) / total, color=colour, where="post",
-                         label=kind)
+            axes[1].step(
+                [t for t, _ in reads],
+                1 - np.cumsum([n for _, n in reads]) / total,
+                color=colour,
+                where="post",
+                label=kind,
+            )
     axes[1].axvline(0.14, color=RED, lw=0.8, ls=":")
     axes[1].set(xlabel="read temperature T", ylabel="share of reads exact", xlim=(0.13, 0.4))
     axes[1].legend(frameon=False)

@@ -1,4 +1,5 @@
 """Closed forms of the relaxation and the cast-margin model (relaxation.md 2, soft.md 2, 5.2, 9)."""
+
 from __future__ import annotations
 
 import math
@@ -70,7 +71,7 @@ def read_threshold(near: npt.ArrayLike) -> Floats:
 def _pull_each(values: Floats, temperature: Floats) -> Floats:
     k = np.arange(WINDOW + 1)
     w = np.exp(-k[None, :] / temperature[:, None])
-    w /= (w[:, :1] + 2 * w[:, 1:].sum(axis=1, keepdims=True))
+    w /= w[:, :1] + 2 * w[:, 1:].sum(axis=1, keepdims=True)
     near = values[:, 4:] + values[:, 4::-1] - 2 * values[:, 4:5]
     out: Floats = (w[:, 1:] * near[:, 1:]).sum(axis=1)
     return out
@@ -101,7 +102,8 @@ class Margins:
 
 
 def summary(pcs: Sequence[int] | npt.NDArray[Any], rom: bytes | npt.NDArray[np.uint8]) -> Margins:
-    """The estimators of the model from the PCs before instructions 1..N and the ROM (addresses modulo its size)."""
+    """The estimators of the model from the PCs before instructions 1..N and the ROM (addresses modulo its
+    size)."""
     pc = np.asarray(pcs, np.int64)
     image = np.frombuffer(bytes(rom), np.uint8)
     size = len(image)
@@ -112,14 +114,21 @@ def summary(pcs: Sequence[int] | npt.NDArray[Any], rom: bytes | npt.NDArray[np.u
     offsets[offsets > 127] -= 256
     step = pc[1:] - pc[:-1]
     straight = ~is_branch[:-1] & (step >= 1) & (step <= 3)
-    return Margins(len(pc), int(is_branch.sum()), float(step[straight].mean()), float(is_branch.mean()),
-                   int(np.abs(offsets).max(initial=0)), len(np.unique(pc)), offsets,
-                   neighbours(image, size)[at])
+    return Margins(
+        len(pc),
+        int(is_branch.sum()),
+        float(step[straight].mean()),
+        float(is_branch.mean()),
+        int(np.abs(offsets).max(initial=0)),
+        len(np.unique(pc)),
+        offsets,
+        neighbours(image, size)[at],
+    )
 
 
 def p_step(m: Margins, alpha: float, temperature: float) -> float:
     """The model's probability that one instruction is exact: p_read^rho p_branch^f_b."""
-    return m.p_read(temperature) ** m.rho * m.p_branch(alpha) ** m.f_b
+    return float(m.p_read(temperature) ** m.rho * m.p_branch(alpha) ** m.f_b)
 
 
 def heatmap(m: Margins, n: int = 180) -> tuple[Floats, Floats, Floats]:
@@ -134,8 +143,10 @@ def heatmap(m: Margins, n: int = 180) -> tuple[Floats, Floats, Floats]:
 def margins(trace: Trace) -> list[dict[str, Any]]:
     """Every branch and every ROM or RAM read of a trace with the alpha or T at which it first rounds wrong.
 
-    Rows `kind` ("branch", "fetch", "rom", "ram"), `pc`, `location`, `value`, `threshold`, `count`, sorted so that the
-    weakest of each kind comes first; equal casts are counted, not repeated. RAM is followed through the trace's
+    Rows `kind` ("branch", "fetch", "rom", "ram"), `pc`, `location`, `value`, `threshold`, `count`, sorted so
+    that the
+    weakest of each kind comes first; equal casts are counted, not repeated. RAM is followed through the
+    trace's
     stores, so a cell appears with the neighbours it had.
     """
     from vcs import layout
@@ -144,8 +155,10 @@ def margins(trace: Trace) -> list[dict[str, Any]]:
     rom_near = neighbours(trace.rom, 4096)
     ram = trace.ram0.astype(np.int16)
     seen: dict[tuple[Any, ...], int] = {}
-    column = {name: trace.instr[name].tolist() for name in ("pc", "opcode", "b1", "loc0", "loc1", "loc2", "ea_loc", "flags",
-                                                            "wr")}
+    column = {
+        name: trace.instr[name].tolist()
+        for name in ("pc", "opcode", "b1", "loc0", "loc1", "loc2", "ea_loc", "flags", "wr")
+    }
     for pc, op, b1, loc0, loc1, loc2, ea, flags, wr in zip(*column.values(), strict=True):
         for loc in (loc0, loc1, loc2):
             if loc >= layout.ROM:
@@ -154,7 +167,7 @@ def margins(trace: Trace) -> list[dict[str, Any]]:
         if op in BRANCHES:
             key = ("branch", pc, loc0, b1 - 256 if b1 > 127 else b1)
             seen[key] = seen.get(key, 0) + 1
-        if flags & READ and op not in (0x28, 0x40, 0x60, 0x68):       # pulls are not hooked
+        if flags & READ and op not in (0x28, 0x40, 0x60, 0x68):  # pulls are not hooked
             if ea >= layout.ROM:
                 key = ("rom", pc, ea, *rom_near[ea - layout.ROM].tolist())
                 seen[key] = seen.get(key, 0) + 1
@@ -167,13 +180,31 @@ def margins(trace: Trace) -> list[dict[str, Any]]:
     reads = [key for key in seen if key[0] != "branch"]
     limits = read_threshold([key[3:] for key in reads]) if reads else np.zeros(0)
     for key, limit in zip(reads, limits.tolist(), strict=True):
-        rows.append({"kind": key[0], "pc": key[1], "location": key[2], "value": int(key[7]), "threshold": limit,
-                     "count": seen[key]})
+        rows.append(
+            {
+                "kind": key[0],
+                "pc": key[1],
+                "location": key[2],
+                "value": int(key[7]),
+                "threshold": limit,
+                "count": seen[key],
+            }
+        )
     for key in seen:
         if key[0] == "branch":
-            rows.append({"kind": "branch", "pc": key[1], "location": key[2], "value": key[3],
-                         "threshold": float(branch_threshold(key[3])), "count": seen[key]})
-    rows.sort(key=lambda r: (r["kind"] != "branch", -r["threshold"] if r["kind"] == "branch" else r["threshold"]))
+            rows.append(
+                {
+                    "kind": "branch",
+                    "pc": key[1],
+                    "location": key[2],
+                    "value": key[3],
+                    "threshold": float(branch_threshold(key[3])),
+                    "count": seen[key],
+                }
+            )
+    rows.sort(
+        key=lambda r: (r["kind"] != "branch", -r["threshold"] if r["kind"] == "branch" else r["threshold"])
+    )
     return rows
 
 

@@ -1,4 +1,5 @@
 """The experiments of relaxation.md on the full machine: every function returns plain rows."""
+
 from __future__ import annotations
 
 import math
@@ -15,11 +16,43 @@ from vcs.relax import collapsed, model
 Progress = Callable[[str, int, int], None]
 Row = dict[str, Any]
 
-BOUNDARY: Final = ((2, 0.14), (3, 0.14), (4, 0.14), (5, 0.14), (5.5, 0.14), (6, 0.14), (6, 0.08), (6, 0.10), (6, 0.12),
-                   (6, 0.145), (6, 0.15), (6, 0.18), (6, 0.20))
+BOUNDARY: Final = (
+    (2, 0.14),
+    (3, 0.14),
+    (4, 0.14),
+    (5, 0.14),
+    (5.5, 0.14),
+    (6, 0.14),
+    (6, 0.08),
+    (6, 0.10),
+    (6, 0.12),
+    (6, 0.145),
+    (6, 0.15),
+    (6, 0.18),
+    (6, 0.20),
+)
 CROSS: Final = ((6, 0.14), (8, 0.05), (5, 0.14), (6, 0.15))
-DELAYED: Final = (0.13, 0.138, 0.14, 0.142, 0.143, 0.1435, 0.144, 0.1442, 0.14437, 0.14439, 0.1444, 0.14442, 0.14445, 0.1445,
-                  0.14455, 0.1446, 0.14465, 0.1447, 0.1448)
+DELAYED: Final = (
+    0.13,
+    0.138,
+    0.14,
+    0.142,
+    0.143,
+    0.1435,
+    0.144,
+    0.1442,
+    0.14437,
+    0.14439,
+    0.1444,
+    0.14442,
+    0.14445,
+    0.1445,
+    0.14455,
+    0.1446,
+    0.14465,
+    0.1447,
+    0.1448,
+)
 CORNER: Final = (6.0, 0.14)
 KEY_RESET: Final = 1
 
@@ -31,7 +64,8 @@ def _quiet(_: str, __: int, ___: int) -> None:
 def fresh(game: str) -> Machine:
     """A machine just reset, RAM cleared (relaxation.md 3): A=X=Y=0, SP=$FF, P=$30, PC from the vector.
 
-    The console's RESET key is still down, as the boot left it: the published PC hash has it so (Space Invaders reads
+    The console's RESET key is still down, as the boot left it: the published PC hash has it so (Space
+    Invaders reads
     it as its 1162nd instruction and goes the other way)."""
     m = Machine(game, protocol="xitari")
     for i in range(128):
@@ -52,7 +86,9 @@ def instructions(game: str, n: int) -> tuple[list[int], list[bytes]]:
     return pcs, rams
 
 
-def first_difference(game: str, alpha: float, temperature: float, n: int, **hook: bool) -> tuple[int | None, int | None]:
+def first_difference(
+    game: str, alpha: float, temperature: float, n: int, **hook: bool
+) -> tuple[int | None, int | None]:
     """N_div in (PC, RAM) and in (PC, RAM, registers), each None within n instructions (relaxation.md 1.2)."""
     exact, relaxed = fresh(game), fresh(game)
     relaxed.relax(alpha, temperature, **hook)
@@ -68,9 +104,14 @@ def first_difference(game: str, alpha: float, temperature: float, n: int, **hook
     return None, with_registers
 
 
-def boundary(game: str = "space_invaders", n: int = 3000, settings: Sequence[tuple[float, float]] = BOUNDARY,
-             progress: Progress = _quiet) -> list[Row]:
-    """Table 3.1 and 3.2: N_div on the full and on the collapsed machine, with the cast-margin model of both traces."""
+def boundary(
+    game: str = "space_invaders",
+    n: int = 3000,
+    settings: Sequence[tuple[float, float]] = BOUNDARY,
+    progress: Progress = _quiet,
+) -> list[Row]:
+    """Table 3.1 and 3.2: N_div on the full and on the collapsed machine, with the cast-margin model of both
+    traces."""
     rom = Machine(game, protocol="xitari").rom
     full = model.summary(instructions(game, n)[0], rom)
     small = model.summary(collapsed.run(rom, n), rom) if len(rom) <= 4096 else None
@@ -78,35 +119,60 @@ def boundary(game: str = "space_invaders", n: int = 3000, settings: Sequence[tup
     for k, (alpha, temperature) in enumerate(settings):
         progress("boundary", k, len(settings))
         n_div, registers = first_difference(game, alpha, temperature, n)
-        row: Row = {"game": game, "alpha": alpha, "T": temperature, "n": n, "n_div": n_div, "n_div_registers": registers,
-                    "p_branch": full.p_branch(alpha), "p_read": full.p_read(temperature), "rho": full.rho, "f_b": full.f_b,
-                    "p_step": model.p_step(full, alpha, temperature)}
+        row: Row = {
+            "game": game,
+            "alpha": alpha,
+            "T": temperature,
+            "n": n,
+            "n_div": n_div,
+            "n_div_registers": registers,
+            "p_branch": full.p_branch(alpha),
+            "p_read": full.p_read(temperature),
+            "rho": full.rho,
+            "f_b": full.f_b,
+            "p_step": model.p_step(full, alpha, temperature),
+        }
         if small is not None:
-            row |= {"collapsed_n_div": collapsed.n_div(rom, alpha, temperature, n),
-                    "collapsed_p_branch": small.p_branch(alpha), "collapsed_p_read": small.p_read(temperature),
-                    "collapsed_rho": small.rho, "collapsed_f_b": small.f_b,
-                    "collapsed_p_step": model.p_step(small, alpha, temperature)}
+            row |= {
+                "collapsed_n_div": collapsed.n_div(rom, alpha, temperature, n),
+                "collapsed_p_branch": small.p_branch(alpha),
+                "collapsed_p_read": small.p_read(temperature),
+                "collapsed_rho": small.rho,
+                "collapsed_f_b": small.f_b,
+                "collapsed_p_step": model.p_step(small, alpha, temperature),
+            }
         rows.append(row)
     return rows
 
 
-def cross_game(games: Sequence[str] = ("pong", "breakout", "space_invaders"), n: int = 6000,
-               progress: Progress = _quiet) -> list[Row]:
+def cross_game(
+    games: Sequence[str] = ("pong", "breakout", "space_invaders"), n: int = 6000, progress: Progress = _quiet
+) -> list[Row]:
     """Table 3.4: N_div of several games from reset at four settings."""
     rows = []
     for k, (alpha, temperature) in enumerate(CROSS):
         progress("cross", k, len(CROSS))
         for game in games:
             rom = Machine(game, protocol="xitari").rom
-            rows.append({"game": game, "alpha": alpha, "T": temperature, "n": n,
-                         "n_div": first_difference(game, alpha, temperature, n)[0],
-                         "collapsed_n_div": collapsed.n_div(rom, alpha, temperature, n) if len(rom) <= 4096 else None})
+            rows.append(
+                {
+                    "game": game,
+                    "alpha": alpha,
+                    "T": temperature,
+                    "n": n,
+                    "n_div": first_difference(game, alpha, temperature, n)[0],
+                    "collapsed_n_div": collapsed.n_div(rom, alpha, temperature, n)
+                    if len(rom) <= 4096
+                    else None,
+                }
+            )
     return rows
 
 
 def second_stream(n: int) -> list[int]:
     """The second action stream of relaxation.md 4.2."""
-    s, out = 1, []
+    s = 1
+    out: list[int] = []
     while len(out) < n:
         s = (1664525 * s + 1013904223) % 2**32
         out += [(0, 1, 3, 4, 11, 12)[(s >> 16) % 6]] * 4
@@ -127,9 +193,17 @@ def _booted(game: str) -> Machine:
     return m
 
 
-def delayed(game: str = "space_invaders", temperatures: Sequence[float] = DELAYED, alpha: float = 20.0, frames: int = 3000,
-            actions: Sequence[int] | None = None, progress: Progress = _quiet, **hook: bool) -> list[Row]:
-    """Table 4.4: the first frame whose screen (and whose RAM) differs from the exact run, exact boot, for each T."""
+def delayed(
+    game: str = "space_invaders",
+    temperatures: Sequence[float] = DELAYED,
+    alpha: float = 20.0,
+    frames: int = 3000,
+    actions: Sequence[int] | None = None,
+    progress: Progress = _quiet,
+    **hook: bool,
+) -> list[Row]:
+    """Table 4.4: the first frame whose screen (and whose RAM) differs from the exact run, exact boot, for
+    each T."""
     stream = [0] * frames if actions is None else list(actions)[:frames]
     exact = list(_frames(_booted(game), stream))
     rows = []
@@ -146,13 +220,27 @@ def delayed(game: str = "space_invaders", temperatures: Sequence[float] = DELAYE
             if got[0] != want[0]:
                 screen = i
                 break
-        rows.append({"game": game, "alpha": alpha, "T": temperature, "frames": frames, "frame": screen, "ram_frame": ram,
-                     "wrong_cast_frame": wrong, "first_wrong": m.relaxation["first"]})
+        rows.append(
+            {
+                "game": game,
+                "alpha": alpha,
+                "T": temperature,
+                "frames": frames,
+                "frame": screen,
+                "ram_frame": ram,
+                "wrong_cast_frame": wrong,
+                "first_wrong": m.relaxation["first"],
+            }
+        )
     return rows
 
 
-def shadow(game: str = "space_invaders", temperatures: Sequence[float] = (0.14, 0.144, 0.1444, 0.145, 0.15),
-           frames: int = 1800, progress: Progress = _quiet) -> list[Row]:
+def shadow(
+    game: str = "space_invaders",
+    temperatures: Sequence[float] = (0.14, 0.144, 0.1444, 0.145, 0.15),
+    frames: int = 1800,
+    progress: Progress = _quiet,
+) -> list[Row]:
     """Casts computed but not applied: how many of each kind would round wrong (relaxation.md 3.3)."""
     rows = []
     for k, temperature in enumerate(temperatures):
@@ -163,15 +251,29 @@ def shadow(game: str = "space_invaders", temperatures: Sequence[float] = (0.14, 
             m.set_inputs()
             m.run_frame()
         counts = m.relaxation
-        rows.append({"game": game, "T": temperature, "frames": frames, "rom_reads": counts["rom"], "ram_reads": counts["ram"],
-                     "other_reads": counts["other"], "branches": counts["branches"], **{
-                         f"wrong_{kind}": n for kind, n in counts["wrong"].items()}})
+        rows.append(
+            {
+                "game": game,
+                "T": temperature,
+                "frames": frames,
+                "rom_reads": counts["rom"],
+                "ram_reads": counts["ram"],
+                "other_reads": counts["other"],
+                "branches": counts["branches"],
+                **{f"wrong_{kind}": n for kind, n in counts["wrong"].items()},
+            }
+        )
     return rows
 
 
-def corner(games: Sequence[str], frames: int = 3600, settings: Sequence[tuple[float, float]] = (CORNER, (5.0, 0.14), (6.0, 0.15)),
-           progress: Progress = _quiet) -> list[Row]:
-    """For each game and setting: wrong casts and the first frame that differs from the exact run (None: exact)."""
+def corner(
+    games: Sequence[str],
+    frames: int = 3600,
+    settings: Sequence[tuple[float, float]] = (CORNER, (5.0, 0.14), (6.0, 0.15)),
+    progress: Progress = _quiet,
+) -> list[Row]:
+    """For each game and setting: wrong casts and the first frame that differs from the exact run (None:
+    exact)."""
     rows = []
     for k, game in enumerate(games):
         progress("corner", k, len(games))
@@ -189,14 +291,25 @@ def corner(games: Sequence[str], frames: int = 3600, settings: Sequence[tuple[fl
                     frame = i
                     break
             counts = m.relaxation
-            rows.append({"game": game, "mapper": m.mapper, "alpha": alpha, "T": temperature, "frames": frames, "frame": frame,
-                         "wrong_rom": counts["wrong"]["rom"], "wrong_ram": counts["wrong"]["ram"],
-                         "wrong_branch": counts["wrong"]["branch"]})
+            rows.append(
+                {
+                    "game": game,
+                    "mapper": m.mapper,
+                    "alpha": alpha,
+                    "T": temperature,
+                    "frames": frames,
+                    "frame": frame,
+                    "wrong_rom": counts["wrong"]["rom"],
+                    "wrong_ram": counts["wrong"]["ram"],
+                    "wrong_branch": counts["wrong"]["branch"],
+                }
+            )
     return rows
 
 
-def video_frames(game: str, frames: int, settings: Sequence[tuple[float, float]],
-                 progress: Progress = _quiet) -> Iterable[list[npt.NDArray[np.uint8]]]:
+def video_frames(
+    game: str, frames: int, settings: Sequence[tuple[float, float]], progress: Progress = _quiet
+) -> Iterable[list[npt.NDArray[np.uint8]]]:
     """Screens of the exact machine and of each relaxed one, frame by frame, exact boot, NOOP."""
     machines = [_booted(game)]
     for alpha, temperature in settings:
@@ -211,9 +324,12 @@ def video_frames(game: str, frames: int, settings: Sequence[tuple[float, float]]
         yield [m.screen for m in machines]
 
 
-def video_rows(game: str = "space_invaders", frames: int = 1800,
-               settings: Sequence[tuple[float, float]] = ((6.0, 0.14), (5.5, 0.14), (5.5, 0.145), (6.0, 0.145)),
-               progress: Progress = _quiet) -> list[Row]:
+def video_rows(
+    game: str = "space_invaders",
+    frames: int = 1800,
+    settings: Sequence[tuple[float, float]] = ((6.0, 0.14), (5.5, 0.14), (5.5, 0.145), (6.0, 0.145)),
+    progress: Progress = _quiet,
+) -> list[Row]:
     """Table 4.3: how often and how much each setting's picture differs from the exact one."""
     counts: list[list[int]] = [[] for _ in settings]
     for screens in video_frames(game, frames, settings, progress):
@@ -223,15 +339,30 @@ def video_rows(game: str = "space_invaders", frames: int = 1800,
     for (alpha, temperature), pixels in zip(settings, counts, strict=True):
         differs = [i + 1 for i, n in enumerate(pixels) if n]
         early = pixels[:1000]
-        rows.append({"game": game, "alpha": alpha, "T": temperature, "frames": frames,
-                     "first_frame": differs[0] if differs else None, "frames_differing": len(differs),
-                     "pixels_min": min(early), "pixels_median": int(np.median(early)), "pixels_max": max(early)})
+        rows.append(
+            {
+                "game": game,
+                "alpha": alpha,
+                "T": temperature,
+                "frames": frames,
+                "first_frame": differs[0] if differs else None,
+                "frames_differing": len(differs),
+                "pixels_min": min(early),
+                "pixels_median": int(np.median(early)),
+                "pixels_max": max(early),
+            }
+        )
     return rows
 
 
-def deviation(game: str = "space_invaders", n: int = 1000, alphas: Sequence[float] = (2, 4, 6, 8, 12, 16),
-              temperatures: Sequence[float] = (0.05, 0.08, 0.11, 0.14)) -> list[Row]:
-    """Theorem 2 in numbers: the largest unrounded one-step deviation of branches and opcode reads on an executed
+def deviation(
+    game: str = "space_invaders",
+    n: int = 1000,
+    alphas: Sequence[float] = (2, 4, 6, 8, 12, 16),
+    temperatures: Sequence[float] = (0.05, 0.08, 0.11, 0.14),
+) -> list[Row]:
+    """Theorem 2 in numbers: the largest unrounded one-step deviation of branches and opcode reads on an
+    executed
     trace beside its bound, 127 exp(-alpha) and 510 exp(-1/T), and the gate's and the read's derivative."""
     pcs, _ = instructions(game, n)
     rom = Machine(game, protocol="xitari").rom
@@ -240,10 +371,26 @@ def deviation(game: str = "space_invaders", n: int = 1000, alphas: Sequence[floa
     rows: list[Row] = []
     for alpha in alphas:
         error = largest / (1 + math.exp(alpha))
-        rows.append({"kind": "branch", "alpha": alpha, "T": None, "deviation": error, "bound": 127 * math.exp(-alpha),
-                     "derivative": alpha * math.exp(-alpha) / (1 + math.exp(-alpha)) ** 2})
+        rows.append(
+            {
+                "kind": "branch",
+                "alpha": alpha,
+                "T": None,
+                "deviation": error,
+                "bound": 127 * math.exp(-alpha),
+                "derivative": alpha * math.exp(-alpha) / (1 + math.exp(-alpha)) ** 2,
+            }
+        )
     for temperature in temperatures:
         pull = float(np.abs(model.read_pull(m.fetched, temperature)).max())
-        rows.append({"kind": "read", "alpha": None, "T": temperature, "deviation": pull,
-                     "bound": 510 * math.exp(-1 / temperature), "derivative": float(model.weights(temperature)[1])})
+        rows.append(
+            {
+                "kind": "read",
+                "alpha": None,
+                "T": temperature,
+                "deviation": pull,
+                "bound": 510 * math.exp(-1 / temperature),
+                "derivative": float(model.weights(temperature)[1]),
+            }
+        )
     return rows

@@ -277,3 +277,16 @@ def test_boots_on_threads_are_the_same(protocol: str, rom: Rom) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert len(set(pool.map(play, range(8)))) == 1
+
+
+def test_colour_switch_and_second_player(rom: Rom) -> None:
+    """environment.md 5.5: the switch stays where it is put. Player B holds the other port."""
+    m = Machine(rom("space_invaders"))
+    m.step(0)
+    assert m.colour and m.peek(SWCHB) == 0x3F
+    m.colour = False
+    m.step(0)
+    assert m.peek(SWCHB) == 0x37
+    m.set_inputs(3, 12, keys=1)
+    m.run_frame()
+    assert (m.peek(SWCHA), m.peek(SWCHB)) == (0x7B, 0x36)

@@ -1,6 +1,6 @@
 """xitari's golden records: the no-op frame records of all games, instruction records of the core games.
 
-The complete set (random play, all instruction records) runs with ``python -m conformance golden`` and ``pxc1``.
+The complete set (random play, all instruction records) runs with ``python -m conformance golden`` and pxc1.
 """
 
 from __future__ import annotations

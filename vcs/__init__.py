@@ -28,7 +28,7 @@ _NAMES = {
     "Ram": "vcs.gradient",
     "grad": "vcs.gradient",
 }
-_MODULES = ("asm", "env", "errors", "layout", "roms", "soft", "xai")
+_MODULES = ("asm", "env", "errors", "horizon", "join", "layout", "roms", "soft", "xai")
 
 __all__ = ["Attribution", "Machine", "Pixel", "Ram", "Snapshot", "Trace", "VcsError", "__version__", "grad"]
 

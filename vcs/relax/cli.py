@@ -57,16 +57,8 @@ def show(rows: Rows, columns: Sequence[str], title: str) -> None:
     for column in columns:
         table.add_column(column, justify="right")
     for row in rows:
-        cells = []
-        for column in columns:
-            value = row.get(column)
-            cells.append(
-                "-"
-                if value is None
-                else f"{value:.4f}"
-                if isinstance(value, float) and column[0] in "pcrf"
-                else str(value)
-            )
+        values = [row.get(column) for column in columns]
+        cells = ["-" if v is None else f"{v:.5g}" if isinstance(v, float) else str(v) for v in values]
         table.add_row(*cells)
     console.print(table)
 

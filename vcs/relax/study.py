@@ -357,7 +357,7 @@ def video_rows(
 
 def deviation(
     game: str = "space_invaders",
-    n: int = 1000,
+    n: int = 3000,
     alphas: Sequence[float] = (2, 4, 6, 8, 12, 16),
     temperatures: Sequence[float] = (0.05, 0.08, 0.11, 0.14),
 ) -> list[Row]:

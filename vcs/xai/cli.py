@@ -132,7 +132,7 @@ def show_leaderboard(rows: Sequence[Row]) -> None:
     table = Table(title="F with 95 % half-width; content, position; S, M", box=SIMPLE, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     for head in ("method", "games", "F", "+-", "cont.", "pos.", "S", "M", "publ."):
-        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True, min_width=5)
     for r in rows:
         table.add_row(
             r.method,

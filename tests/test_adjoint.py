@@ -155,8 +155,11 @@ def test_equals_soft_on_games(game: str, rom: Callable[[str], Any]) -> None:
 @pytest.mark.parametrize("game", MAPPER_GAMES + MORE_GAMES)
 def test_equals_soft_on_two_frames_of_many_games(game: str, rom: Callable[[str], Any]) -> None:
     rom(game)
-    for settings in SETTINGS:
-        assert_equal_to_soft(played(game, 2), settings)
+    t = played(game, 2)
+    everything = outputs_of(t)[1:]
+    for settings in SETTINGS[:2]:
+        for a, b in zip(*(grads(t, everything, engine=engine, **settings) for engine in ("soft", "adjoint"))):
+            assert difference(a, b) < 1e-9
 
 
 # ------------------------------------------------------------ batches, threads
@@ -324,6 +327,7 @@ def sweep(engine: Adjoint, rows: dict[str, npt.NDArray[Any]], height: int, pixel
         10.0,
         [],
         *joins,
+        0.0,
     )
 
 

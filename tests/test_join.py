@@ -51,6 +51,8 @@ def test_a_select_has_the_difference_of_its_outcomes(value: int, rules: str) -> 
     g = join.grad_join(t, ("ram", 1), joins, rules=rules, alpha=2.0)
     byte = g.ram[0] if rules == "value" else g.ram[0][0]
     assert byte == pytest.approx(0x40 * slope(2.0), rel=1e-12)
+    secant = join.grad_join(t, ("ram", 1), joins, rules=rules, slope=1.0).ram[0]
+    assert np.max(secant) == 0x40
     assert g.control == "join" and g.value == 0x40 * value
 
 
@@ -108,7 +110,7 @@ def test_joins_of_another_trace_are_refused() -> None:
 def test_the_joystick_reaches_ram_through_branches(
     game: str, line: str, cell: int, rom: Callable[[str], Any]
 ) -> None:
-    """The position that a joystick line moves: its exact effect, times the slope of the one branch between."""
+    """A position that a joystick line moves: its exact effect, times the slope of the one branch between."""
     rom(game)
     m = vcs.Machine(game)
     m.run(np.zeros(200, np.int32))

@@ -183,14 +183,16 @@ def grad_join(
     alpha: float = 2.0,
     mode: str = "ste",
     T: float = 0.1,
+    slope: float | None = None,
 ) -> Attribution:
     """`vcs.grad` with `control="join"`: the paths of `find` also carry derivatives from flags to state.
 
     alpha: sharpness of the gate. Its slope, which scales every path through a branch, is largest (0.45) at
-    1.54 and 0.0009 at 10, so with the default alpha of `grad` it would show next to nothing.
+    1.54 and 0.0009 at 10, so with the default alpha of `grad` it would show next to nothing. slope: in place
+    of the gate's; 1 is the secant: a path through a branch counts with the exact effect of the flag's flip.
     """
     target = weighting(output, trace)
-    settings: dict[str, Any] = {"rules": rules, "alpha": alpha, "T": T, "mode": mode}
+    settings: dict[str, Any] = {"rules": rules, "alpha": alpha, "T": T, "mode": mode, "slope": slope}
     ((arrays, value),) = sweep(trace, [target], control="join", joins=joins, **settings)
     return Attribution(
         arrays, target.text, value, rules, float(alpha), float(T), mode, "join", "adjoint", len(trace.frames)

@@ -8,6 +8,7 @@ number of threads may sweep, each its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +64,8 @@ class Backward:
     """The adjoint of a machine's state for up to eight outputs, carried backwards over traces.
 
     rom_size, cart_size: bytes of the cartridge's image and RAM. outputs: how many, 1 to 8. rules: "value" or
-    "bit". alpha: sharpness of the branch gate. T: temperature of the relaxed read in mode "full".
+    "bit". alpha: sharpness of the branch gate. T: temperature of the relaxed read in mode "full". slope: of a
+    branch's select with joins (None: the gate's).
 
     Seed it with `seed`, then `sweep` traces from the last to the first; read it with `parts`.
     """
@@ -78,6 +80,7 @@ class Backward:
         alpha: float = 10.0,
         T: float = 0.1,
         mode: str = "ste",
+        slope: float | None = None,
     ) -> None:
         for name, number in (("alpha", alpha), ("T", T)):
             if not (np.isfinite(number) and number > 0):
@@ -88,6 +91,8 @@ class Backward:
         self.bits = rules == "bit"
         self.lanes = next(n for n in LANES if n >= outputs)
         self.alpha = float(alpha)
+        gate = 1.0 / (1.0 + math.exp(-self.alpha))
+        self.join_slope = 2.0 * self.alpha * gate * (1.0 - gate) if slope is None else float(slope)
         self.read_weights: list[float] = []
         if mode == "full":
             self.read_weights = ops.read_weights(T, relax.WINDOW)[::2].tolist()
@@ -134,6 +139,7 @@ class Backward:
         given = np.zeros((len(pixels), self.lanes))
         given[:, : self.outputs] = weights
         paths = _NO_JOINS if joins is None else [getattr(joins, name) for name in _JOINS]
+        slope = self.join_slope if joins is not None else 0.0
         lines: Array = self.engine.sweep(
             rows["instr"],
             rows["tia"],
@@ -146,6 +152,7 @@ class Backward:
             self.alpha,
             self.read_weights,
             *paths,
+            slope,
         )
         return lines[:, :, : self.outputs]
 
@@ -189,6 +196,7 @@ def sweep(
     mode: str = "ste",
     control: str = "pc",
     joins: Joins | None = None,
+    slope: float | None = None,
 ) -> list[tuple[dict[str, Array], float]]:
     """The derivatives of several outputs of a trace and their values, eight outputs a sweep.
 
@@ -200,7 +208,14 @@ def sweep(
     for at in range(0, len(targets), LANES[-1]):
         group = targets[at : at + LANES[-1]]
         back = Backward(
-            len(trace.rom), len(trace.cart0), len(group), rules=rules, alpha=alpha, T=T, mode=mode
+            len(trace.rom),
+            len(trace.cart0),
+            len(group),
+            rules=rules,
+            alpha=alpha,
+            T=T,
+            mode=mode,
+            slope=slope,
         )
         for k, target in enumerate(group):
             for location, weight in zip(target.cells.tolist(), target.cell_weights.tolist()):

@@ -34,4 +34,5 @@ class Adjoint:
         place: npt.NDArray[np.int32],
         other: npt.NDArray[np.int32],
         here: npt.NDArray[np.int32],
+        slope: float,
     ) -> npt.NDArray[np.float64]: ...

@@ -64,7 +64,8 @@ public:
     Doubles sweep(const py::array& instr, const py::array& tia, const py::array& segments, const py::array& frames,
                   const py::array_t<int32_t, py::array::c_style>& x0, int height, const Integers& pixels,
                   const Doubles& weights, double alpha, const std::vector<double>& read_weights, const Integers& branch,
-                  const Integers& meet, const Integers& start, const Ints& place, const Ints& other, const Ints& here) {
+                  const Integers& meet, const Integers& start, const Ints& place, const Ints& other, const Ints& here,
+                  double slope) {
         Trace t{rows<Instr>(instr, "instr"), instr.size(), rows<TiaRow>(tia, "tia"), tia.size(),
                 rows<Segment>(segments, "segments"), segments.size(), rows<FrameRow>(frames, "frames"), frames.size(),
                 x0.data(), height};
@@ -74,8 +75,8 @@ public:
             throw std::invalid_argument("the picture has an impossible height");
         if (pixels.ndim() != 1 || weights.ndim() != 2 || weights.shape(0) != pixels.size() || weights.shape(1) != lanes_)
             throw std::invalid_argument("pixels must be int64[P] and weights float64[P, lanes]");
-        if (!std::isfinite(alpha) || alpha < 0)
-            throw std::invalid_argument("alpha must be a number of 0 or more");
+        if (!std::isfinite(alpha) || alpha < 0 || !std::isfinite(slope))
+            throw std::invalid_argument("alpha must be a number of 0 or more, slope finite");
         if (!read_weights.empty() && read_weights.size() != Relaxation::WINDOW + 1)
             throw std::invalid_argument("read_weights must be empty or hold 5 numbers");
         Relaxation relaxation{alpha, !read_weights.empty(), {}};
@@ -98,7 +99,7 @@ public:
                    start.data()[k] <= start.data()[k + 1] && (!k || branch.data()[k - 1] < branch.data()[k]);
         if (!fits)
             throw std::invalid_argument("the joins do not fit the trace: make them from it with vcs.join");
-        Joins joins{branch.data(), meet.data(), start.data(), place.data(), other.data(), here.data(), n};
+        Joins joins{branch.data(), meet.data(), start.data(), place.data(), other.data(), here.data(), n, slope};
         Totals totals{state_.data(), cart_.data(), cart_size_, rom_.data(), rom_size_, lines.mutable_data()};
         if (busy_.exchange(true))
             throw std::runtime_error("this Adjoint is sweeping on another thread: give each thread its own");
@@ -147,11 +148,11 @@ PYBIND11_MODULE(_adjoint, m) {
         .def("sweep", &Adjoint::sweep, py::arg("instr"), py::arg("tia"), py::arg("segments"), py::arg("frames"),
              py::arg("x0"), py::arg("height"), py::arg("pixels"), py::arg("weights"), py::arg("alpha"),
              py::arg("read_weights"), py::arg("branch"), py::arg("meet"), py::arg("start"), py::arg("place"),
-             py::arg("other"), py::arg("here"),
+             py::arg("other"), py::arg("here"), py::arg("slope"),
              "Carry the adjoint over a trace, from its end to its start.\n\n"
              "The arrays are a vcs.Trace's. pixels: int64[P], ascending flat indices (frame, row, column) of pixels with a\n"
              "cotangent; weights: float64[P, lanes]. read_weights: of a relaxed read at distance 0 to 4, or\n"
-             "empty for exact reads. branch to here: the joins of vcs.join, or\n"
+             "empty for exact reads. branch to here: the joins of vcs.join and their slope, or\n"
              "empty arrays (start: one 0). Returns float64[F, 32, lanes], the adjoint of the input lines.\n"
              "Releases the GIL. Raises ValueError for arrays of another shape.");
     m.attr("LOCATIONS") = py::dict(py::arg("CPU") = int(CPU), py::arg("TIA_W") = int(TIA_W),

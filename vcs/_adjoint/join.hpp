@@ -1,5 +1,5 @@
 // Branches as a select over their two outcomes (docs/gradients.md, "control = join"): the derivative of everything
-// by the branch's flag is the difference of the two states where the paths meet again, times the gate's slope.
+// by the branch's flag is the difference of the two states where the paths meet again, times a slope.
 #pragma once
 #include <algorithm>
 
@@ -77,9 +77,8 @@ template <int K, int B> void Sweep<K, B>::branch_undone(int64_t i) {
             continue;
         }
         const bool value = static_cast<bool>(r.flags & TAKEN) == sense;
-        const double large = 1.0 / (1.0 + std::exp(-soft.alpha)), small = 1.0 / (1.0 + std::exp(soft.alpha));
         // x(flag = 1) - x(flag = 0): the other outcome minus this one where the flag is 0
-        add_lane(flag, gathered.data() + (join - 1) * B, (value ? -2.0 : 2.0) * soft.alpha * large * small);
+        add_lane(flag, gathered.data() + (join - 1) * B, value ? -joins.slope : joins.slope);
         live |= bit;
     }
 }

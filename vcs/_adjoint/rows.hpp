@@ -91,6 +91,7 @@ struct Joins {
     const int64_t *branch, *meet, *start;
     const int32_t *place, *other, *here;
     int64_t n;
+    double slope;                  // of the state by the flag, per unit of the difference of the outcomes
 };
 
 }  // namespace adjoint

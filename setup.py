@@ -22,14 +22,15 @@ os.chdir(ROOT)  # setuptools wants relative source paths
 
 # -ffp-contract=off: with -march=native a fused multiply-add would round differently from one machine to the
 # next.
-COMPILE = ["-O3", "-g1", "-fwrapv", "-ffp-contract=off", "-fno-math-errno"]
+# -g0: Python asks for debug information, which costs build time and size; the sanitizers want it.
+COMPILE = ["-O3", "-g0", "-fwrapv", "-ffp-contract=off", "-fno-math-errno"]
 LINK: list[str] = []
 if os.environ.get("VCS_NATIVE") == "1":
     COMPILE.append("-march=native")
 sanitize = {"1": "address,undefined", "thread": "thread"}.get(os.environ.get("VCS_SANITIZE", ""), "")
 if sanitize:
     flags = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"]
-    COMPILE += [*flags, "-O1"]
+    COMPILE += [*flags, "-O1", "-g1"]
     LINK += flags
 
 

@@ -10,7 +10,8 @@ from vcs.data import load_csv
 
 GAMES = [r["name"] for r in load_csv("roms.csv") if r["ale_py_supported"] == "1"]
 FRAMES = 40
-ALL = 3  # every shortcut of Core.shortcuts
+ALL = 7  # every shortcut of Core.shortcuts: merged stores, INTIM loops, undrawn pictures
+SKIP = 4
 
 
 def state(m: vcs.Machine) -> dict[str, object]:
@@ -29,7 +30,7 @@ def state(m: vcs.Machine) -> dict[str, object]:
 def test_shortcuts_change_nothing(game: str) -> None:
     fast = vcs.Machine(game)
     others = {}
-    for shortcuts in range(ALL):
+    for shortcuts in range(3):
         others[f"shortcuts {shortcuts}"] = m = fast.clone()
         m.shortcuts = shortcuts
     traced = fast.clone()
@@ -45,3 +46,19 @@ def test_shortcuts_change_nothing(game: str) -> None:
             assert state(m) == expected, name
         assert traced.record([action])["rewards"].tolist() == [reward]
         assert state(traced) == expected, "traced"
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_undrawn_pictures_change_nothing(game: str) -> None:
+    """Of a step of four frames only the last two pictures are drawn; both, and everything else, are as if
+    all were."""
+    fast = vcs.Machine(game, frame_skip=SKIP, repeat_action_probability=0.25)
+    slow = fast.clone()
+    slow.shortcuts = 0
+    for action in np.random.RandomState(6).randint(18, size=FRAMES // SKIP).tolist():
+        if fast.game_over:
+            fast.reset()
+            slow.reset()
+        assert fast.step(action) == slow.step(action)
+        assert state(fast) == state(slow)
+        assert (fast.previous_screen == slow.previous_screen).all()

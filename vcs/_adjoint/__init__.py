@@ -152,7 +152,7 @@ class Backward:
             self.alpha,
             self.read_weights,
             *paths,
-            slope,
+            slope=slope,
         )
         return lines[:, :, : self.outputs]
 

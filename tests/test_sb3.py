@@ -1,7 +1,7 @@
 """stable-baselines3 trains on our vector environment (examples/train_sb3.py)."""
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,10 @@ pytest.importorskip("stable_baselines3")
 pytest.importorskip("gymnasium")
 
 
-@pytest.fixture(scope="module")
-def example() -> Any:
-    path = Path(__file__).resolve().parent.parent / "examples" / "train_sb3.py"
-    spec = importlib.util.spec_from_file_location("train_sb3", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parent.parent / "examples"))
+    return importlib.import_module("train_sb3")
 
 
 def learn(example: Any, steps: int) -> None:

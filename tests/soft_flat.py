@@ -37,21 +37,17 @@ class FlatBus:
 
     def _effective(self, registers: Registers) -> int:
         _, x, y, _, _, pc = registers
-        b1, b2 = self.read(pc + 1), self.read(pc + 2)
-        absolute = b1 | b2 << 8
-        modes = {
-            "immediate": pc + 1,
-            "relative": pc + 1,
-            "zeropage": b1,
-            "zeropage,X": b1 + x & 255,
-            "zeropage,Y": b1 + y & 255,
-            "absolute": absolute,
-            "absolute,X": absolute + x,
-            "absolute,Y": absolute + y,
-            "(indirect,X)": self._word(b1 + x & 255, (b1 + x & 255) + 1),
-            "(indirect),Y": self._word(b1, b1 + 1) + y,
-        }
-        return modes.get(OPCODES[self.read(pc)].mode, 0) & 0xFFFF
+        b1 = self.read(pc + 1)
+        mode = OPCODES[self.read(pc)].mode
+        if mode.startswith("zeropage"):
+            return b1 + {"X": x, "Y": y}.get(mode[-1], 0) & 255
+        if mode.startswith("absolute"):
+            return (b1 | self.read(pc + 2) << 8) + {"X": x, "Y": y}.get(mode[-1], 0) & 0xFFFF
+        if mode == "(indirect,X)":
+            return self._word(b1 + x & 255, (b1 + x & 255) + 1)
+        if mode == "(indirect),Y":
+            return self._word(b1, b1 + 1) + y & 0xFFFF
+        return pc + 1 & 0xFFFF
 
     def operand(self) -> Cell:
         return Cell(self.read(self.ea))

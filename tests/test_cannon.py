@@ -61,10 +61,11 @@ def test_8_6_and_8_7_the_map_equals_the_machine(numbers: Experiment) -> None:
 
 
 def test_the_links_from_the_stick_to_the_screen(numbers: Experiment) -> None:
-    """Each gradient beside the machine's: exact, cut at the branch, and 6/8 through the packing ORA."""
+    """Each gradient beside the machine's: exact, cut at the branch unless paths join, 6/8 through the ORA."""
     t = numbers.true
     assert t.stick_slope == t.stick_effect == -128.0
-    assert (t.stick_to_column, t.stick_to_column_effect) == (0.0, 1.0)
+    assert t.stick_to_column_pc == (0.0, 0.0, 0.0, 0.0)
+    assert t.stick_to_column_join == t.stick_to_column_effect == (0.0, 0.0, -1.0, 1.0)
     assert (t.column_slope_value, t.column_effect) == (0.75, 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -53,6 +54,19 @@ def test_soft_equals_hard_for_three_frames(
     rom(game)
     for rules in ("value", "bit"):
         soft.replay(trace(game, 3), alpha=alpha, T=T, rules=rules)()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", sorted(vcs.roms.available()))
+def test_soft_equals_hard_on_every_cartridge(game: str) -> None:
+    """Two frames in the middle of play: every mapper, PAL, paddles, timers that expire, Cosmic Ark."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some images have no game rules
+        m = vcs.Machine(game)
+    m.reset()
+    for frame in range(200):
+        m.step((0, 1, 3, 4, 2, 5, 11, 12)[frame % 8])
+    soft.replay(m.trace([3, 1]))()
 
 
 @pytest.mark.parametrize("game", ["pong", "space_invaders", "glass"])

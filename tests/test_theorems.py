@@ -77,10 +77,12 @@ def test_T1_4_one_step_of_every_opcode(opcode: int) -> None:
         memory[pc] = opcode
         registers = (a, x, y, sp, p | 0x30)
         soft_after, soft_stores = execute(memory, (*registers, pc))
-        hard = bytearray(memory)
-        hard_after, _, accesses, _ = run_vector(pc, registers, hard)
+        before = {address: memory[address] for address, _ in soft_stores}
+        hard_after, _, accesses, _ = run_vector(pc, registers, memory)
         assert soft_after == tuple(hard_after), (registers, pc)
         assert soft_stores == [(address, value) for kind, address, value, _ in accesses if kind == 1]
+        for address, value in before.items():
+            memory[address] = value
         memory[pc] = old
 
 

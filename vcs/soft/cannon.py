@@ -25,6 +25,7 @@ from rich.table import Table
 from vcs import files
 from vcs.errors import VcsError
 from vcs.gradient import Ram, grad
+from vcs.join import find, grad_join
 from vcs.machine import Machine
 from vcs.soft import tia
 from vcs.soft.replay import replay
@@ -44,7 +45,7 @@ TARGET: Final = 18  # columns to the right of the footprint's origin (8.1.9)
 EPSILON: Final = 1e-6
 X: Final = 0x1C  # RAM: the cannon's column
 STICK: Final = 0x6E  # RAM: the game's copy of SWCHA
-NOOP, RIGHT, LEFT = 0, 3, 4
+NOOP, UP, RIGHT, LEFT, DOWN = 0, 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,9 @@ class Measured:
     naive: float
     stick_slope: float
     stick_effect: float
-    stick_to_column: float
-    stick_to_column_effect: float
+    stick_to_column_pc: tuple[float, ...]
+    stick_to_column_join: tuple[float, ...]
+    stick_to_column_effect: tuple[float, ...]
     column_slope_value: float
     column_effect: float
 
@@ -245,7 +247,10 @@ def true_set(machine: Machine) -> tuple[Measured, Array, npt.NDArray[np.bool_]]:
 
     stick = grad(machine.clone().trace([NOOP]), Ram(STICK)).at("P0 right")[0]
     pressed, idle = played(machine, [RIGHT]), played(machine, [NOOP])
-    to_column = grad(t, Ram(X), wrt="inputs").at("P0 right").sum()
+    paths = find(machine, t)
+    by_pc = grad(t, Ram(X), rules="bit", wrt="inputs").inputs[0]
+    by_join = grad_join(t, Ram(X), paths, rules="bit", slope=1.0).inputs[0]
+    held = [int(played(machine, [action, action, NOOP, NOOP]).ram[X]) for action in (UP, DOWN, LEFT, RIGHT)]
     numbers = Measured(
         int(still.ram[X]),
         int(sides[RIGHT].ram[X]),
@@ -261,8 +266,9 @@ def true_set(machine: Machine) -> tuple[Measured, Array, npt.NDArray[np.bool_]]:
         float(np.abs(naive(cannon, int(still.ram[X]))).max()),
         float(stick),
         float(int(pressed.ram[STICK]) - int(idle.ram[STICK])),
-        float(to_column),
-        float(int(sides[RIGHT].ram[X]) - int(still.ram[X])),
+        tuple(by_pc[:4].tolist()),
+        tuple(by_join[:4].tolist()),
+        tuple(float(x - int(still.ram[X])) for x in held),
         float(grad(window, weights).ram[X]) / mass,
         (moment(poked) - moment(recent)) / mass,
     )
@@ -344,6 +350,11 @@ def experiment() -> Experiment:
     return Experiment(published, true, forward, naive(shape, true.column) * CANNON, scene.screen_rgb)
 
 
+def arrow(slopes: tuple[float, ...]) -> str:
+    """Four numbers, as the table shows them."""
+    return "(" + ", ".join(f"{v:+g}" if v else "0" for v in slopes) + ")"
+
+
 @app.command()
 def cannon(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cannon.png and cannon.json.")] = Path(
@@ -381,11 +392,9 @@ def cannon(
         ),
         ("naive map, largest", f"{published.naive:g}", f"{true.naive:g}"),
         ("d RAM[0x6E] / d right: gradient, machine", "-", f"{true.stick_slope:g}, {true.stick_effect:g}"),
-        (
-            "d column / d right: gradient, machine",
-            "-",
-            f"{true.stick_to_column:g}, {true.stick_to_column_effect:g} in 2 frames",
-        ),
+        ("d column / d (up, down, left, right), pc", "-", arrow(true.stick_to_column_pc)),
+        ("the same, join", "-", arrow(true.stick_to_column_join)),
+        ("the machine, held two frames", "-", arrow(true.stick_to_column_effect)),
         (
             "d shown column / d RAM[0x1C]: gradient, machine",
             "-",

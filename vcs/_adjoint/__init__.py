@@ -138,8 +138,9 @@ class Backward:
         """`sweep` over the rows of a trace without pictures: instr, tia, segments, frames and x0."""
         given = np.zeros((len(pixels), self.lanes))
         given[:, : self.outputs] = weights
-        paths = _NO_JOINS if joins is None else [getattr(joins, name) for name in _JOINS]
         slope = self.join_slope if joins is not None else 0.0
+        paths: list[Any] = _NO_JOINS if joins is None else [getattr(joins, name) for name in _JOINS]
+        paths = [*paths, slope]
         lines: Array = self.engine.sweep(
             rows["instr"],
             rows["tia"],
@@ -152,7 +153,6 @@ class Backward:
             self.alpha,
             self.read_weights,
             *paths,
-            slope=slope,
         )
         return lines[:, :, : self.outputs]
 

@@ -26,12 +26,25 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def leaderboard(rows: Sequence[audit.Row]) -> str:
     """Rows with their published counterparts."""
-    heads = ("method", "F", "+-", "content", "position", "S", "M", "published F", "content", "position")
+    heads = (
+        "method",
+        "games",
+        "F",
+        "+-",
+        "content",
+        "position",
+        "S",
+        "M",
+        "published F",
+        "content",
+        "position",
+    )
     return table(
         heads,
         [
             (
-                f"{r.method}",
+                r.method,
+                r.n_games,
                 r.F,
                 r.F_half_width,
                 r.F_content,

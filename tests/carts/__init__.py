@@ -18,7 +18,7 @@ class Layout:
     """How a cartridge of one mapper is put together.
 
     size: bytes of the file (AR: of its data part). code: CPU address of the program. room: bytes it may have.
-    copies: file offsets where it stands. vectors: file offsets of the reset vector. hot: addresses (13 bits) with
+    copies: file offsets where it stands. vectors: file offsets of the reset and BRK vectors. hot: addresses (13 bits) with
     an effect of their own, RAM ports included. spans: (first, last) of further addresses worth an access.
     marks: (file offset, bytes) that make detection choose the mapper. blank: (file offset, count, value) runs of
     one value. start: code run before the program. tia: where TIA writes reach the TIA.
@@ -37,7 +37,7 @@ class Layout:
     tia: int = 0x00
 
     def image(self, program: bytes, seed: int = 0) -> bytes:
-        """The file with `program` at `code`; `seed` varies the filling."""
+        """The file with `program` at `code`; `seed` varies the filling. BRK comes to the program's fourth byte."""
         body = self.start + program
         if len(body) > self.room:
             raise ValueError(f"the program has {len(body)} bytes, room is for {self.room}")
@@ -51,7 +51,7 @@ class Layout:
         for at in self.copies:
             data[at:at + len(body)] = body
         for at in self.vectors:
-            data[at:at + 4] = bytes((self.code & 0xFF, self.code >> 8)) * 2
+            data[at:at + 4] = self.code.to_bytes(2, "little") + (self.code + len(self.start) + 3).to_bytes(2, "little")
         return bytes(data)
 
 

@@ -36,7 +36,6 @@ from vcs.asm import OPCODES, format_instruction
 
 FRAMES = 30
 GAME = "boxing"                # the name of the file picks score and lives rules; any game would do
-ADDRESS_MODES = {"zp": 0, "zpx": 1, "zpy": 2}
 
 
 # ------------------------------------------------------------------------------------------ the two machines
@@ -153,13 +152,12 @@ def difference(mine: Sequence[Frame], theirs: Sequence[Frame]) -> str | None:
 # --------------------------------------------------------------------------------------------- the programs
 
 Op = tuple[Any, ...]
-STORE = 0x85
 
 
-def encode(op: Op, slot: int, layout: Layout) -> bytes:
-    """Machine code of an operation; `slot` is the RAM cell a read's result goes to."""
+def encode(op: Op, slot: int, layout: Layout, here: int) -> bytes:
+    """Machine code of an operation that stands at `here`; its result goes to RAM cell `slot`."""
     kind = op[0]
-    keep = bytes((0x85, 0x80 + slot % 104, 0x85, layout.tia + 0x09))       # also visible: background colour
+    keep = bytes((0x85, 0x88 + slot % 104, 0x85, layout.tia + 0x09))       # also visible: background colour
     if kind == "read":
         return bytes((0xAD, op[1] & 0xFF, op[1] >> 8)) + keep
     if kind == "write":
@@ -181,6 +179,11 @@ def encode(op: Op, slot: int, layout: Layout) -> bytes:
         return bytes((0xEA,)) * op[1]
     if kind == "lines":
         return bytes((0xA2, op[1], 0x85, layout.tia + 0x02, 0xCA, 0xD0, 0xFB))
+    if kind == "exec":                     # run TIA or RIOT registers as code; the RAM behind and BRK come back
+        enter, back = op[1], here + 33
+        return bytes((0xA9, 0x4C, 0x85, 0x80, 0xA9, back & 0xFF, 0x85, 0x81, 0x85, 0xFC, 0xA9, back >> 8,
+                      0x85, 0x82, 0x85, 0xFD, 0xA2, 0xF7, 0x9A, 0xA2, op[2], 0xA0, op[3], 0x18, 0xD8, 0xA9, op[4],
+                      0x4C, enter & 0xFF, enter >> 8, 0xEA, 0xEA, 0xEA)) + keep
     assert kind == "raw"
     return bytes(op[1])
 
@@ -189,11 +192,15 @@ def assemble(ops: Sequence[Op], layout: Layout) -> bytes:
     """A program that does the operations once a frame of about 262 lines."""
     tia = layout.tia
     origin = layout.code + len(layout.start)
-    head = bytes((0x78, 0xD8))
-    loop = origin + len(head)
+    # start; BRK's handler, JMP ($00FC); there is the loop's address until an operation puts its own
+    loop = origin + 16
+    head = bytes((0x4C, (origin + 6) & 0xFF, (origin + 6) >> 8, 0x6C, 0xFC, 0x00, 0x78, 0xD8,
+                  0xA9, loop & 0xFF, 0x85, 0xFC, 0xA9, loop >> 8, 0x85, 0xFD))
     vsync = bytes((0xA2, 0xFF, 0x9A, 0xA9, 0x02, 0x85, tia, 0x85, tia + 2, 0x85, tia + 2, 0x85, tia + 2,
-                   0xA9, 0x00, 0x85, tia, 0x85, tia + 1, 0xE6, 0xFF))
-    body = b"".join(encode(op, slot, layout) for slot, op in enumerate(ops))
+                   0xA9, 0x00, 0x85, tia, 0x85, tia + 1, 0xE6, 0xF0))
+    body = b""
+    for slot, op in enumerate(ops):
+        body += encode(op, slot, layout, loop + len(vsync) + len(body))
     tail = bytes((0xA2, 0xC0, 0x85, tia + 2, 0xCA, 0xD0, 0xFB, 0x4C, loop & 0xFF, loop >> 8))
     return head + vsync + body + tail
 
@@ -223,6 +230,8 @@ def operations(layout: Layout) -> st.SearchStrategy[Op]:
         st.tuples(st.just("indirect"), at, byte, st.sampled_from(_INDIRECT)),
         st.tuples(st.just("tia"), st.integers(0, 0x2C), byte),
         st.tuples(st.just("timer"), st.integers(0, 3), byte),
+        st.tuples(st.just("exec"), st.integers(0, 0xFFFF).map(lambda a: a & 0xED7F | 0x40), byte, byte, byte),
+        st.tuples(st.just("exec"), st.integers(0, 0xFFFF).map(lambda a: a & 0xEFFF | 0x280), byte, byte, byte),
         st.tuples(st.just("wait"), st.integers(1, 40)), st.tuples(st.just("lines"), st.integers(1, 60)),
         st.builds(lambda o, a: ("raw", bytes((o, a & 0xFF, a >> 8))[:OPCODES[o].length]), st.sampled_from(_LEGAL), at),
     )
@@ -240,7 +249,8 @@ AR = Layout(6144, 0xF200, 0x500, (0x200,), ())
 def build(mapper: str, ops: Sequence[Op], fill: int) -> bytes:
     """The image of a program."""
     if mapper == "AR":
-        return ar_image(assemble(ops, AR))
+        # frames of full length: lines that nobody draws would go on showing the two different BIOS pictures
+        return ar_image(assemble([("lines", 70), *ops], AR))
     return LAYOUTS[mapper].image(assemble(ops, LAYOUTS[mapper]), fill)
 
 
@@ -267,7 +277,7 @@ def listing(ops: Sequence[Op], mapper: str) -> str:
     layout = LAYOUTS.get(mapper, AR)
     lines = []
     for slot, op in enumerate(ops):
-        code, text, at = encode(op, slot, layout), [], 0
+        code, text, at = encode(op, slot, layout, layout.code), [], 0
         while at < len(code):
             length = OPCODES[code[at]].length
             operands = [*code[at + 1:at + length], 0, 0][:2]

@@ -326,6 +326,9 @@ cdef void prog_run(VCS* m, int entry) noexcept nogil:
 
     A damaged program (behind a valid header) can do no harm: variables and RAM are indexed within bounds, the stack pointer wraps, jumps
     outside the array and too many instructions end it with FAULT_PROGRAM. Arithmetic wraps at 32 bits.
+
+    A read of RAM or of the bus goes to the data-bus latch: the references read for their rules over the bus, and
+    a program whose next frame begins with an opcode fetch from TIA space sees it (measured, tests/fuzz/twin.py).
     """
     cdef const int32_t* p = m.prog
     cdef int32_t n = m.prog_len
@@ -360,11 +363,13 @@ cdef void prog_run(VCS* m, int entry) noexcept nogil:
             m.s.var[<uint32_t>p[pc + 1] % MAXVARS] = st[sp & 63]
             pc += 2
         elif op == OP_RAMK:
-            st[sp & 63] = m.s.ram[p[pc + 1] & 127]
+            m.s.latch = m.s.ram[p[pc + 1] & 127]
+            st[sp & 63] = m.s.latch
             sp += 1
             pc += 2
         elif op == OP_RAM:
-            st[(sp - 1) & 63] = m.s.ram[st[(sp - 1) & 63] & 127]
+            m.s.latch = m.s.ram[st[(sp - 1) & 63] & 127]
+            st[(sp - 1) & 63] = m.s.latch
             pc += 1
         elif op == OP_BCDK:
             k = p[pc + 1]
@@ -374,7 +379,8 @@ cdef void prog_run(VCS* m, int entry) noexcept nogil:
             v = 0
             weight = 1
             for i in range(k):
-                v += weight * <uint32_t>bcd_byte(m.s.ram[p[pc + 2 + i] & 127])
+                m.s.latch = m.s.ram[p[pc + 2 + i] & 127]
+                v += weight * <uint32_t>bcd_byte(m.s.latch)
                 weight *= 100
             st[sp & 63] = <int32_t>v
             sp += 1
@@ -414,6 +420,7 @@ cdef void prog_run(VCS* m, int entry) noexcept nogil:
             pc += 1
         elif op == OP_BUS:
             st[(sp - 1) & 63] = bus_peek(m, st[(sp - 1) & 63] & 0xFFFF)
+            m.s.latch = <uint8_t>st[(sp - 1) & 63]
             pc += 1
         elif op == OP_S8:
             a = st[(sp - 1) & 63]

@@ -1,4 +1,5 @@
 """Mappers and their detection, against the measured vectors and, live, ale-py."""
+
 from __future__ import annotations
 
 import hashlib
@@ -10,9 +11,9 @@ import numpy as np
 import pytest
 
 from vcs import Machine, cart, roms
+from vcs._hard.machine import Core, bus_access
 from vcs.data import load_csv
 from vcs.errors import VcsError
-from vcs._hard.machine import Core, bus_access
 
 Vectors = Callable[[str], Any]
 
@@ -22,12 +23,15 @@ def image(entry: dict[str, Any]) -> bytes:
     size, fill = entry["size"], entry.get("fill")
     if fill is None:
         i = np.arange(size)
-        data = bytearray(((167 * i + 59 * (i // 256) + 101 * (i // 4096) + entry.get("seed", 13)) % 256)
-                         .astype(np.uint8).tobytes())
+        data = bytearray(
+            ((167 * i + 59 * (i // 256) + 101 * (i // 4096) + entry.get("seed", 13)) % 256)
+            .astype(np.uint8)
+            .tobytes()
+        )
     else:
         data = bytearray([fill]) * size
     for offset, patch in entry["patches"]:
-        data[offset:offset + len(patch) // 2] = bytes.fromhex(patch)
+        data[offset : offset + len(patch) // 2] = bytes.fromhex(patch)
     assert hashlib.sha256(data).hexdigest() == entry["sha256"]
     return bytes(data)
 
@@ -88,8 +92,15 @@ def test_power_on_ram(vectors: Vectors) -> None:
     data = vectors("cart_vectors")
     xitari = Core(bytes(32768), cart.MAPPERS["3E"], ale=False, format=1)
     assert xitari.cart_ram[:64].tobytes().hex() == data["lcg_seed0_first64"]
-    for mapper, size, count in (("F8SC", 8192, 128), ("FASC", 12288, 256), ("CV", 2048, 1024), ("E7", 16384, 2048),
-                                ("AR", 8448, 6144), ("3E", 8192, 32768), ("MC", 131072, 32768)):
+    for mapper, size, count in (
+        ("F8SC", 8192, 128),
+        ("FASC", 12288, 256),
+        ("CV", 2048, 1024),
+        ("E7", 16384, 2048),
+        ("AR", 8448, 6144),
+        ("3E", 8192, 32768),
+        ("MC", 131072, 32768),
+    ):
         core = Core(bytes(size), cart.MAPPERS[mapper])
         core.boot()
         assert len(core.cart_ram) == count
@@ -126,13 +137,16 @@ def test_swapped_dumps_by_hash() -> None:
     assert cart.detect(data, "75ee371ccfc4f43e7d9b8f24e1266b55", "F8") == "F8"
 
 
-@pytest.mark.parametrize(("size", "forced", "protocol", "message"), [
-    (4096, "F9", "ale", "no cartridge type 'F9'"),
-    (4096, "F8", "ale", "F8 cartridge needs an image of exactly 8192 bytes, and this one has 4096"),
-    (6000, "3F", "ale", "multiple of 2048"),
-    (8448, None, "xitari", "xitari cannot run"),
-    (20480, None, "ale", "no cartridge type is known for an image of 20480 bytes"),
-])
+@pytest.mark.parametrize(
+    ("size", "forced", "protocol", "message"),
+    [
+        (4096, "F9", "ale", "no cartridge type 'F9'"),
+        (4096, "F8", "ale", "F8 cartridge needs an image of exactly 8192 bytes, and this one has 4096"),
+        (6000, "3F", "ale", "multiple of 2048"),
+        (8448, None, "xitari", "xitari cannot run"),
+        (20480, None, "ale", "no cartridge type is known for an image of 20480 bytes"),
+    ],
+)
 def test_refusals(size: int, forced: str | None, protocol: str, message: str) -> None:
     with pytest.raises(VcsError, match=message):
         cart.detect(bytes(range(250)) * 200 and bytes(i % 251 for i in range(size)), "", forced, protocol)

@@ -1,4 +1,5 @@
-"""A few random programs for every mapper beside ale-py; `python -m tests.fuzz.twin` runs as many as you like."""
+"""A few random programs for every mapper beside ale-py; `python -m tests.fuzz.twin` runs any number."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -10,6 +10,7 @@ mapper, TIA and timer writes, waits) in a loop that makes a picture. hypothesis 
 difference, shrinks them to the shortest list that still shows it; the image and a listing are then written.
 ale-py runs in a process of its own, because some images end it: such a program counts as undecided.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -35,10 +36,11 @@ from tests.carts import LAYOUTS, Layout, ar_image
 from vcs.asm import OPCODES, format_instruction
 
 FRAMES = 30
-GAME = "boxing"                # the name of the file picks score and lives rules; any game would do
+GAME = "boxing"  # the name of the file picks score and lives rules; any game would do
 
 
 # ------------------------------------------------------------------------------------------ the two machines
+
 
 @dataclasses.dataclass
 class Frame:
@@ -72,8 +74,9 @@ def _reference(conn: Connection) -> None:
             if ale.game_over():
                 ale.reset_game()
             reward = int(ale.act(action))
-            frames.append(Frame(ale.getRAM().tobytes(), ale.getScreen().tobytes(), reward, ale.lives(),
-                                ale.game_over()))
+            frames.append(
+                Frame(ale.getRAM().tobytes(), ale.getScreen().tobytes(), reward, ale.lives(), ale.game_over())
+            )
         conn.send(frames)
 
 
@@ -113,8 +116,11 @@ class Reference:
 def ours(path: Path, actions: Sequence[int]) -> list[Frame]:
     """The same run on our machine."""
     machine = vcs.Machine(path)
+
     def frame(reward: int) -> Frame:
-        return Frame(machine.ram.tobytes(), machine.screen.tobytes(), reward, machine.lives, machine.game_over)
+        return Frame(
+            machine.ram.tobytes(), machine.screen.tobytes(), reward, machine.lives, machine.game_over
+        )
 
     frames = [frame(0)]
     for action in actions:
@@ -132,19 +138,26 @@ def difference(mine: Sequence[Frame], theirs: Sequence[Frame]) -> str | None:
         parts = []
         cells = [i for i in range(128) if a.ram[i] != b.ram[i]]
         if cells:
-            parts.append("RAM " + " ".join(f"{0x80 + i:02X}:{a.ram[i]:02X}/{b.ram[i]:02X}" for i in cells[:12]))
+            parts.append(
+                "RAM " + " ".join(f"{0x80 + i:02X}:{a.ram[i]:02X}/{b.ram[i]:02X}" for i in cells[:12])
+            )
         if a.screen != b.screen:
             if len(a.screen) == len(b.screen):
                 x = np.frombuffer(a.screen, np.uint8).reshape(-1, 160)
                 y = np.frombuffer(b.screen, np.uint8).reshape(-1, 160)
                 at = np.argwhere(x != y)
                 row, column = at[0]
-                parts.append(f"{len(at)} pixels, first row {row} column {column}: {x[row, column]:02X}/"
-                             f"{y[row, column]:02X}")
+                parts.append(
+                    f"{len(at)} pixels, first row {row} column {column}: {x[row, column]:02X}/"
+                    f"{y[row, column]:02X}"
+                )
             else:
                 parts.append(f"picture of {len(a.screen) // 160}/{len(b.screen) // 160} lines")
-        parts += [f"{name} {getattr(a, name)}/{getattr(b, name)}" for name in ("reward", "lives", "over")
-                  if getattr(a, name) != getattr(b, name)]
+        parts += [
+            f"{name} {getattr(a, name)}/{getattr(b, name)}"
+            for name in ("reward", "lives", "over")
+            if getattr(a, name) != getattr(b, name)
+        ]
         return f"frame {number} (ours/ale-py): " + "; ".join(parts)
     return None
 
@@ -157,20 +170,39 @@ Op = tuple[Any, ...]
 def encode(op: Op, slot: int, layout: Layout, here: int) -> bytes:
     """Machine code of an operation that stands at `here`; its result goes to RAM cell `slot`."""
     kind = op[0]
-    keep = bytes((0x85, 0x88 + slot % 104, 0x85, layout.tia + 0x09))       # also visible: background colour
+    keep = bytes((0x85, 0x88 + slot % 104, 0x85, layout.tia + 0x09))  # also visible: background colour
     if kind == "read":
         return bytes((0xAD, op[1] & 0xFF, op[1] >> 8)) + keep
     if kind == "write":
         return bytes((0xA9, op[2], 0x8D, op[1] & 0xFF, op[1] >> 8))
     if kind == "rmw":
         return bytes((op[2], op[1] & 0xFF, op[1] >> 8)) + bytes((0xAD, op[1] & 0xFF, op[1] >> 8)) + keep
-    if kind == "index":                    # op[3] reaches op[1] from op[1] - x, across a page or not
+    if kind == "index":  # op[3] reaches op[1] from op[1] - x, across a page or not
         base = (op[1] - op[2]) & 0xFFFF
         return bytes((0xA2, op[2], op[3], base & 0xFF, base >> 8)) + keep
-    if kind == "indirect":                 # (zp),Y through $F8, or (zp,X)
+    if kind == "indirect":  # (zp),Y through $F8, or (zp,X)
         base = (op[1] - op[2]) & 0xFFFF
-        return bytes((0xA9, base & 0xFF, 0x85, 0xF8, 0xA9, base >> 8, 0x85, 0xF9, 0xA0, op[2], 0xA2, 0x00,
-                      op[3], 0xF8)) + keep
+        return (
+            bytes(
+                (
+                    0xA9,
+                    base & 0xFF,
+                    0x85,
+                    0xF8,
+                    0xA9,
+                    base >> 8,
+                    0x85,
+                    0xF9,
+                    0xA0,
+                    op[2],
+                    0xA2,
+                    0x00,
+                    op[3],
+                    0xF8,
+                )
+            )
+            + keep
+        )
     if kind == "tia":
         return bytes((0xA9, op[2], 0x85, layout.tia + op[1]))
     if kind == "timer":
@@ -179,11 +211,48 @@ def encode(op: Op, slot: int, layout: Layout, here: int) -> bytes:
         return bytes((0xEA,)) * op[1]
     if kind == "lines":
         return bytes((0xA2, op[1], 0x85, layout.tia + 0x02, 0xCA, 0xD0, 0xFB))
-    if kind == "exec":                     # run TIA or RIOT registers as code; the RAM behind and BRK come back
+    if kind == "exec":  # run TIA or RIOT registers as code; the RAM behind and BRK come back
         enter, back = op[1], here + 33
-        return bytes((0xA9, 0x4C, 0x85, 0x80, 0xA9, back & 0xFF, 0x85, 0x81, 0x85, 0xFC, 0xA9, back >> 8,
-                      0x85, 0x82, 0x85, 0xFD, 0xA2, 0xF7, 0x9A, 0xA2, op[2], 0xA0, op[3], 0x18, 0xD8, 0xA9, op[4],
-                      0x4C, enter & 0xFF, enter >> 8, 0xEA, 0xEA, 0xEA)) + keep
+        return (
+            bytes(
+                (
+                    0xA9,
+                    0x4C,
+                    0x85,
+                    0x80,
+                    0xA9,
+                    back & 0xFF,
+                    0x85,
+                    0x81,
+                    0x85,
+                    0xFC,
+                    0xA9,
+                    back >> 8,
+                    0x85,
+                    0x82,
+                    0x85,
+                    0xFD,
+                    0xA2,
+                    0xF7,
+                    0x9A,
+                    0xA2,
+                    op[2],
+                    0xA0,
+                    op[3],
+                    0x18,
+                    0xD8,
+                    0xA9,
+                    op[4],
+                    0x4C,
+                    enter & 0xFF,
+                    enter >> 8,
+                    0xEA,
+                    0xEA,
+                    0xEA,
+                )
+            )
+            + keep
+        )
     assert kind == "raw"
     return bytes(op[1])
 
@@ -194,10 +263,51 @@ def assemble(ops: Sequence[Op], layout: Layout) -> bytes:
     origin = layout.code + len(layout.start)
     # start; BRK's handler, JMP ($00FC); there is the loop's address until an operation puts its own
     loop = origin + 16
-    head = bytes((0x4C, (origin + 6) & 0xFF, (origin + 6) >> 8, 0x6C, 0xFC, 0x00, 0x78, 0xD8,
-                  0xA9, loop & 0xFF, 0x85, 0xFC, 0xA9, loop >> 8, 0x85, 0xFD))
-    vsync = bytes((0xA2, 0xFF, 0x9A, 0xA9, 0x02, 0x85, tia, 0x85, tia + 2, 0x85, tia + 2, 0x85, tia + 2,
-                   0xA9, 0x00, 0x85, tia, 0x85, tia + 1, 0xE6, 0xF0))
+    head = bytes(
+        (
+            0x4C,
+            (origin + 6) & 0xFF,
+            (origin + 6) >> 8,
+            0x6C,
+            0xFC,
+            0x00,
+            0x78,
+            0xD8,
+            0xA9,
+            loop & 0xFF,
+            0x85,
+            0xFC,
+            0xA9,
+            loop >> 8,
+            0x85,
+            0xFD,
+        )
+    )
+    vsync = bytes(
+        (
+            0xA2,
+            0xFF,
+            0x9A,
+            0xA9,
+            0x02,
+            0x85,
+            tia,
+            0x85,
+            tia + 2,
+            0x85,
+            tia + 2,
+            0x85,
+            tia + 2,
+            0xA9,
+            0x00,
+            0x85,
+            tia,
+            0x85,
+            tia + 1,
+            0xE6,
+            0xF0,
+        )
+    )
     body = b""
     for slot, op in enumerate(ops):
         body += encode(op, slot, layout, loop + len(vsync) + len(body))
@@ -214,7 +324,12 @@ _INDIRECT = (0xB1, 0x91, 0xA1, 0x81, 0xD1, 0xB3)
 def addresses(layout: Layout) -> st.SearchStrategy[int]:
     """16-bit addresses with a weight on what the mapper cares about."""
     masked = [st.integers(low, high) for low, high in layout.spans]
-    masked += [st.integers(0x00, 0x7F), st.integers(0x80, 0xFF), st.integers(0x280, 0x29F), st.integers(0, 0x1FFF)]
+    masked += [
+        st.integers(0x00, 0x7F),
+        st.integers(0x80, 0xFF),
+        st.integers(0x280, 0x29F),
+        st.integers(0, 0x1FFF),
+    ]
     if layout.hot:
         masked = [st.sampled_from(layout.hot)] * 3 + masked
     return st.builds(lambda a, high: a | high << 13, st.one_of(masked), st.integers(0, 7))
@@ -224,16 +339,25 @@ def operations(layout: Layout) -> st.SearchStrategy[Op]:
     """One operation of a program."""
     at, byte = addresses(layout), st.integers(0, 255)
     return st.one_of(
-        st.tuples(st.just("read"), at), st.tuples(st.just("write"), at, byte), st.tuples(st.just("read"), at),
+        st.tuples(st.just("read"), at),
+        st.tuples(st.just("write"), at, byte),
+        st.tuples(st.just("read"), at),
         st.tuples(st.just("rmw"), at, st.sampled_from(_RMW)),
         st.tuples(st.just("index"), at, byte, st.sampled_from(_INDEXED)),
         st.tuples(st.just("indirect"), at, byte, st.sampled_from(_INDIRECT)),
         st.tuples(st.just("tia"), st.integers(0, 0x2C), byte),
         st.tuples(st.just("timer"), st.integers(0, 3), byte),
         st.tuples(st.just("exec"), st.integers(0, 0xFFFF).map(lambda a: a & 0xED7F | 0x40), byte, byte, byte),
-        st.tuples(st.just("exec"), st.integers(0, 0xFFFF).map(lambda a: a & 0xEFFF | 0x280), byte, byte, byte),
-        st.tuples(st.just("wait"), st.integers(1, 40)), st.tuples(st.just("lines"), st.integers(1, 60)),
-        st.builds(lambda o, a: ("raw", bytes((o, a & 0xFF, a >> 8))[:OPCODES[o].length]), st.sampled_from(_LEGAL), at),
+        st.tuples(
+            st.just("exec"), st.integers(0, 0xFFFF).map(lambda a: a & 0xEFFF | 0x280), byte, byte, byte
+        ),
+        st.tuples(st.just("wait"), st.integers(1, 40)),
+        st.tuples(st.just("lines"), st.integers(1, 60)),
+        st.builds(
+            lambda o, a: ("raw", bytes((o, a & 0xFF, a >> 8))[: OPCODES[o].length]),
+            st.sampled_from(_LEGAL),
+            at,
+        ),
     )
 
 
@@ -268,7 +392,7 @@ def chaos(mapper: str, words: Sequence[int]) -> bytes:
         if i not in keep:
             data[i] = noise[i]
     for at in layout.copies:
-        data[at:at + len(layout.start)] = layout.start
+        data[at : at + len(layout.start)] = layout.start
     return bytes(data)
 
 
@@ -280,7 +404,7 @@ def listing(ops: Sequence[Op], mapper: str) -> str:
         code, text, at = encode(op, slot, layout, layout.code), [], 0
         while at < len(code):
             length = OPCODES[code[at]].length
-            operands = [*code[at + 1:at + length], 0, 0][:2]
+            operands = [*code[at + 1 : at + length], 0, 0][:2]
             text.append(format_instruction(code[at], operands[0], operands[1], layout.code))
             at += length
         shown = "; ".join(text) if op[0] != "wait" else f"NOP x {op[1]}"
@@ -289,6 +413,7 @@ def listing(ops: Sequence[Op], mapper: str) -> str:
 
 
 # --------------------------------------------------------------------------------------------------- search
+
 
 class Found(AssertionError):
     """The two machines differ on an image."""
@@ -321,15 +446,28 @@ def actions_of(fill: int) -> list[int]:
     return [int(a) for a in np.random.default_rng(fill).integers(0, 18, FRAMES)]
 
 
-def search(twin: Twin, mapper: str, examples: int, start: int, wild: bool = False,
-           each: Callable[[], None] = lambda: None) -> tuple[str, bytes, str] | None:
+def search(
+    twin: Twin,
+    mapper: str,
+    examples: int,
+    start: int,
+    wild: bool = False,
+    each: Callable[[], None] = lambda: None,
+) -> tuple[str, bytes, str] | None:
     """Look for a program on which the machines differ: (difference, image, listing) of the shortest found."""
     last: dict[str, Any] = {}
     strategy: st.SearchStrategy[Any] = st.tuples(st.integers(0, 2**32 - 1)) if wild else programs(mapper)
 
     @seed(start)
-    @settings(max_examples=examples, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
-              suppress_health_check=list(HealthCheck), print_blob=False, report_multiple_bugs=False)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+        report_multiple_bugs=False,
+    )
     @given(strategy)
     def compare(drawn: Any) -> None:
         each()
@@ -350,7 +488,9 @@ def search(twin: Twin, mapper: str, examples: int, start: int, wild: bool = Fals
 
 
 def main(
-    mapper: Annotated[list[str] | None, typer.Option("-m", "--mapper", help="A mapper; repeat for more.")] = None,
+    mapper: Annotated[
+        list[str] | None, typer.Option("-m", "--mapper", help="A mapper; repeat for more.")
+    ] = None,
     examples: Annotated[int, typer.Option("-n", "--examples", min=1, help="Programs per mapper.")] = 50,
     start: Annotated[int, typer.Option("--seed", help="Other programs for another number.")] = 0,
     wild: Annotated[bool, typer.Option("--chaos", help="Images of random bytes.")] = False,
@@ -381,8 +521,10 @@ def main(
                 progress.console.print(f"[red]{name}[/]: {problem}\n{text}\n-> {stem}.bin")
     finally:
         twin.reference.close()
-    console.print(f"{twin.compared} images compared, {twin.undecided} undecided (ale-py died), "
-                  f"{failures} of {len(names)} mappers differ")
+    console.print(
+        f"{twin.compared} images compared, {twin.undecided} undecided (ale-py died), "
+        f"{failures} of {len(names)} mappers differ"
+    )
     raise typer.Exit(1 if failures else 0)
 
 

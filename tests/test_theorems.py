@@ -39,8 +39,11 @@ def space_invaders() -> vcs.Trace:
 
 def test_T1_1_the_one_hot_read_is_the_array_element() -> None:
     for cells in (RNG.integers(256, size=4096).astype(float), RNG.integers(256, size=128).astype(float)):
+        one_hot = np.zeros(len(cells))
         for address in range(len(cells)):
-            assert ops.read(cells, address) == cells[address] == np.eye(len(cells))[address] @ cells
+            one_hot[address] = 1.0
+            assert ops.read(cells, address) == cells[address] == one_hot @ cells
+            one_hot[address] = 0.0
     bits = RNG.integers(2, size=(128, 8)).astype(float)
     assert all(ops.read(bits, i) == bits[i] @ ops.WEIGHTS for i in range(128))
 
@@ -49,7 +52,7 @@ def test_T1_2_the_jacobian_of_the_read_is_one_hot() -> None:
     rom = RNG.integers(256, size=4096).astype(float)
     for address in RNG.integers(4096, size=20):
         one_hot = grad(lambda r, address=address: VALUE.pack(VALUE.read(r, int(address)))[0])(rom)
-        assert np.array_equal(one_hot, np.eye(4096)[address])
+        assert one_hot[address] == 1.0 and np.count_nonzero(one_hot) == 1
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 2.0, 6.0, 20.0, 1000.0])

@@ -19,8 +19,9 @@ class Layout:
     """How a cartridge of one mapper is put together.
 
     size: bytes of the file (AR: of its data part). code: CPU address of the program. room: bytes it may have.
-    copies: file offsets where it stands. vectors: file offsets of the reset and BRK vectors. hot: addresses (13
-    bits) with an effect of their own, RAM ports included. spans: (first, last) of further addresses worth an access.
+    copies: file offsets where it stands. vectors: file offsets of the reset and BRK vectors. hot: addresses
+    (13 bits) with an effect of their own, RAM ports included. spans: (first, last) of further addresses worth
+    an access.
     marks: (file offset, bytes) that make detection choose the mapper. blank: (file offset, count, value) runs
     of one value. start: code run before the program. tia: where TIA writes reach the TIA.
     """
@@ -38,7 +39,7 @@ class Layout:
     tia: int = 0x00
 
     def image(self, program: bytes, seed: int = 0) -> bytes:
-        """The file with `program` at `code`; `seed` varies the filling. BRK goes to the program's fourth byte."""
+        """The file with `program` at `code`; `seed` varies the filling; BRK goes to the fourth byte."""
         body = self.start + program
         if len(body) > self.room:
             raise ValueError(f"the program has {len(body)} bytes, room is for {self.room}")

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import vcs
-from vcs import actions, demo, gradient, layout
+from vcs import actions, cli, demo, gradient, layout
 from vcs.__main__ import main
 from vcs.errors import VcsError
 
@@ -36,6 +36,15 @@ def test_every_command_helps_with_an_example(command: str, capsys: pytest.Captur
     assert code == 0 and f"Example: vcs {command}" in out
     code, out, _ = call(capsys, "--help")
     assert code == 0 and f" {command} " in out
+
+
+@pytest.mark.parametrize("command", sorted(cli.ELSEWHERE))
+def test_commands_of_other_parts(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, listed, _ = call(capsys, "--help")
+    if f" {command} " not in listed:
+        pytest.skip(f"vcs {command} is not part of this tree")
+    code, out, _ = call(capsys, command, "--help")
+    assert code == 0 and "Stands in" not in out and f"vcs {command}" in out
 
 
 def test_info(capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,7 +106,7 @@ def nothing() -> None:
 def run(argv: list[str]) -> None:
     """Run the command line; ends the process."""
     warnings.showwarning = note
-    build(next((word for word in argv if not word.startswith("-")), None))(argv)
+    build(next((word for word in argv if not word.startswith("-")), None))(argv, prog_name="vcs")
 
 
 def note(message: Warning | str, category: type[Warning], filename: str, lineno: int,

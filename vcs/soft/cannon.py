@@ -355,7 +355,7 @@ def arrow(slopes: tuple[float, ...]) -> str:
     return "(" + ", ".join(f"{v:+g}" if v else "0" for v in slopes) + ")"
 
 
-@app.command()
+@app.command(epilog="Example: vcs cannon --out out")
 def cannon(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cannon.png and cannon.json.")] = Path(
         "out"

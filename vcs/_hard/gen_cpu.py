@@ -655,7 +655,7 @@ class Gen:
                 if self.kind != "relaxed":
                     put("cdef bint slow", "cdef uint32_t latch = s.latch")
         if self.kind == "relaxed":
-            put("cdef bint cond", "m.relax_bus = s.latch")
+            put("cdef bint cond", "m.relax_bus = s.latch", "m.rx_span = 0", "m.event = 0")
         put(
             "cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp",
             "cdef uint32_t c = s.p & 1, v = s.p & 0x40, d = (s.p >> 3) & 1, i = (s.p >> 2) & 1",
@@ -670,6 +670,8 @@ class Gen:
             put("m.event = 0", "while True:")
         else:
             put("while budget > 0:", "    budget -= 1")
+            if self.kind == "relaxed":
+                put("    if m.event:", "        m.event = 0", "        m.rx_span = 0")
         self.ind += 1
         self.fetch()
         if self.kind == "traced":

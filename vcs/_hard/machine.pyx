@@ -247,13 +247,6 @@ cdef inline void flat_write(Flat* f, uint32_t ea, uint32_t v, uint32_t cyc) noex
 
 
 include "trace.pxi"
-include "relax.pxi"
-
-
-cdef inline void trace_done(VCS* m, Instr* rec, uint32_t pc) noexcept nogil:
-    pass
-
-
 cdef bint code_window(VCS* m, uint32_t pc, const uint8_t** base, uint32_t* lo_pc, uint32_t* span) noexcept nogil:
     """The run of addresses around pc that reads without side effects from adjacent memory; False if an
     instruction at pc could reach past it. The last three bytes stay out: no instruction runs off the end."""
@@ -278,6 +271,13 @@ cdef bint code_window(VCS* m, uint32_t pc, const uint8_t** base, uint32_t* lo_pc
     lo_pc[0] = (pc & 0xF000) | lo
     span[0] = hi - 3 - lo
     return True
+
+
+include "relax.pxi"
+
+
+cdef inline void trace_done(VCS* m, Instr* rec, uint32_t pc) noexcept nogil:
+    pass
 
 
 include "cpu.pxi"

@@ -31,29 +31,41 @@ cdef inline void relax_count(VCS* m, int kind, uint32_t ea, uint32_t exact, uint
         m.relax_first[5] = m.s.frame
 
 
-cdef uint32_t relax_read(VCS* m, uint32_t ea, uint32_t cyc) noexcept nogil:
-    """One hooked read. The bus keeps the exact byte: it is what the next undriven bits show."""
-    cdef uint32_t v = bus_read(m, ea, m.relax_bus, cyc), r, o = ea & 0xFFF, in_segment = ea & 0x3FF
-    cdef const uint8_t* p
-    cdef int k, kind
-    cdef double acc
+cdef inline uint32_t to_even(double x) noexcept nogil:
+    """Nearest integer of 0 <= x < 2^31, ties to even; rint would be a call."""
+    return <uint32_t>((x + 6755399441055744.0) - 6755399441055744.0)
+
+
+cdef void relax_window(VCS* m, uint32_t ea) noexcept nogil:
+    """Cache the run of plain ROM around ea, short of its ends, whose bytes have all neighbours beside them in the file."""
+    cdef const uint8_t* base = NULL
+    cdef uint32_t lo = 0, span = 0
+    m.rx_span = 0
+    if m.relax_mode != RELAX_READS | RELAX_BRANCHES and m.relax_mode != RELAX_READS:
+        return
+    if code_window(m, ea, &base, &lo, &span) and span > 16 and m.rom <= base and base + span + 3 <= m.rom + m.rom_size:
+        m.rx_base = base + 4
+        m.rx_table = m.relax_rom + (base + 4 - m.rom)
+        m.rx_lo = lo + 4
+        m.rx_span = span - 9
+
+
+cdef uint32_t relax_read_slow(VCS* m, uint32_t ea, uint32_t cyc) noexcept nogil:
+    cdef uint32_t v = bus_read(m, ea, m.relax_bus, cyc), r
+    cdef int kind = 0
     m.relax_bus = v
+    if m.event:                                # a hot spot: other bytes are in the window now
+        m.event = 0
+        m.rx_span = 0
     if not m.relax_mode & RELAX_READS:
         return v
     if ea & 0x1000:
-        kind = 0
-        p = m.seg[((ea >> 10) & 3) | ((ea >> 11) & 4)] + in_segment
-        if (o - m.fast_lo < m.fast_n and 4 <= in_segment < 1020 and m.rom <= p < m.rom + m.rom_size
-                and o - m.fast_lo >= 4 and o + 4 < m.fast_lo + m.fast_n):
-            r = m.relax_rom[p - m.rom]         # all neighbours are beside it in the file
-        else:
-            r = <uint32_t>rint(relax_near(m, ea, v))
+        r = to_even(relax_near(m, ea, v))
+        if ea - m.rx_lo >= m.rx_span:
+            relax_window(m, ea)
     elif (ea & 0x280) == 0x80:
         kind = 1
-        acc = m.relax_w[0] * v
-        for k in range(1, 5):
-            acc += m.relax_w[k] * (m.s.ram[(ea + k) & 0x7F] + m.s.ram[(ea - k) & 0x7F])
-        r = <uint32_t>rint(acc)
+        r = to_even(relax_ram(m, ea, v))
     else:
         m.relax_reads[2] += 1
         return v
@@ -65,6 +77,28 @@ cdef uint32_t relax_read(VCS* m, uint32_t ea, uint32_t cyc) noexcept nogil:
     return r
 
 
+cdef inline double relax_ram(VCS* m, uint32_t ea, uint32_t v) noexcept nogil:
+    cdef uint8_t* ram = m.s.ram
+    return (m.relax_w[0] * v + m.relax_w[1] * (ram[(ea + 1) & 0x7F] + ram[(ea - 1) & 0x7F])
+            + m.relax_w[2] * (ram[(ea + 2) & 0x7F] + ram[(ea - 2) & 0x7F])
+            + m.relax_w[3] * (ram[(ea + 3) & 0x7F] + ram[(ea - 3) & 0x7F])
+            + m.relax_w[4] * (ram[(ea + 4) & 0x7F] + ram[(ea - 4) & 0x7F]))
+
+
+cdef inline uint32_t relax_read(VCS* m, uint32_t ea, uint32_t cyc) noexcept nogil:
+    """One hooked read. The bus keeps the exact byte: it is what the next undriven bits show."""
+    cdef uint32_t q = ea - m.rx_lo, v, r
+    if q < m.rx_span:
+        v = m.rx_base[q]
+        r = m.rx_table[q]
+        m.relax_bus = v
+        m.relax_reads[0] += 1
+        if r != v:
+            relax_count(m, 0, ea, v, r)
+        return r
+    return relax_read_slow(m, ea, cyc)
+
+
 cdef uint32_t relax_branch(VCS* m, uint32_t pc, uint32_t operand, bint taken) noexcept nogil:
     """round(pc + g delta), g = sigma(+-alpha) (soft.md 2.3, 5.2)."""
     cdef int delta = <int>operand - (256 if operand & 0x80 else 0)
@@ -72,7 +106,8 @@ cdef uint32_t relax_branch(VCS* m, uint32_t pc, uint32_t operand, bint taken) no
     if not m.relax_mode & RELAX_BRANCHES:
         return exact
     m.relax_reads[3] += 1
-    target = <uint32_t>(<int>rint(pc + (m.relax_gate if taken else 1.0 - m.relax_gate) * delta)) & 0xFFFF
+    # shifted by 128: a target below 0 wraps as the counter does
+    target = (to_even(128.0 + pc + (m.relax_gate if taken else 1.0 - m.relax_gate) * delta) - 128) & 0xFFFF
     if target != exact:
         relax_count(m, 2, pc, exact, target)
         if m.relax_mode & RELAX_SHADOW:

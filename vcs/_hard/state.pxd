@@ -209,6 +209,9 @@ cdef struct VCS:
     double relax_alpha, relax_t, relax_gate
     double relax_w[5]          # weights of the bytes k places away
     const uint8_t* relax_rom   # every byte of the ROM as a relaxed read sees it
+    const uint8_t* rx_base     # exact bytes of addresses rx_lo .. rx_lo + rx_span - 1
+    const uint8_t* rx_table    # and as relaxed reads see them
+    uint32_t rx_lo, rx_span
     int32_t relax_mode
     uint32_t relax_bus         # exact byte of the last access
     int64_t relax_wrong[3]     # wrong casts: ROM, RAM, branches

@@ -1,4 +1,4 @@
-"""All 104 games beside the installed ale-py: the version of ``python -m conformance ale`` that CI can afford."""
+"""All 104 games beside the installed ale-py: what of ``python -m conformance ale`` CI can afford."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 
 from py65.devices.mpu6502 import MPU
-from vcs._hard.machine import run_vector
 
+from vcs._hard.machine import run_vector
 from vcs.data import load_csv
 
 COUNT = 100_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from vcs._hard.machine import Core, bus_access, rebase_cycles
 
 import vcs
 from conformance.vectors import load
+from vcs._hard.machine import Core, bus_access, rebase_cycles
 from vcs.cart import MAPPERS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no game rules")  # the programs are nobody's game

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vcs._hard.machine import Core
 
 from conformance.vectors import load
+from vcs._hard.machine import Core
 from vcs.cart import MAPPERS
 
 VECTORS = {v["name"]: v for v in load("tia_vectors")["vectors"]}

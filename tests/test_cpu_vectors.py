@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from vcs._hard.machine import run_vector
 
 from conformance.vectors import load
+from vcs._hard.machine import run_vector
 
 VECTORS = load("cpu_vectors")["vectors"]
 

@@ -226,6 +226,8 @@ def test_interrupt_keeps_what_is_finished(tmp_path: pathlib.Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        # a test run in the background of a shell ignores SIGINT, and its children would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     journal = path.with_suffix(".journal")
     deadline = time.monotonic() + 120

@@ -29,7 +29,7 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml setup.py $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all]'
+	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[all]'
 	touch $@
 
 clean:

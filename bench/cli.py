@@ -33,7 +33,8 @@ Seconds = Annotated[float, typer.Option(min=0.001, help="rough length of one tim
 Repeats = Annotated[int, typer.Option(min=1, help="timed stretches of each side")]
 
 
-def _games(text: str) -> list[str]:
+def chosen_games(text: str) -> list[str]:
+    """The games behind `--games`: "core", "all" or names joined by commas; VcsError for an unknown one."""
     known = [r["name"] for r in load_csv("roms.csv") if r["ale_py_supported"] == "1"]
     if text in ("all", "core"):
         return known if text == "all" else CORE_GAMES
@@ -53,7 +54,7 @@ def _run(name: str, games: str, path: pathlib.Path | None, seconds: float, repea
     interrupted = False
     try:
         with console.status(f"{name} ..."):
-            for row in module.run(_games(games), seconds, repeats):
+            for row in module.run(chosen_games(games), seconds, repeats):
                 rows.append(row)
                 console.print(
                     f"{row.case}: {harness.figure(row.ours)} {row.unit}"

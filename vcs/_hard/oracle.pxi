@@ -142,12 +142,13 @@ cdef void edited_frame(VCS* m, uint8_t* rom, Edit* edits, int n, int frame, int 
         nxt = -1
         for i in range(n):
             at = edits[i].instruction
-            if edits[i].frame == frame and at >= done and (nxt < 0 or at < nxt):
+            # no frame has more than 25000 instructions, and a jammed or endless one has no later moment
+            if edits[i].frame == frame and done <= at < 25000 and (nxt < 0 or at < nxt):
                 nxt = at
         if nxt < 0:
             break
         if nxt > done:
-            run_plain(m, nxt - done)
+            run_batch(m, nxt - done)
             done = nxt
             if m.s.stop:
                 break
@@ -156,7 +157,7 @@ cdef void edited_frame(VCS* m, uint8_t* rom, Edit* edits, int n, int frame, int 
             if edits[i].frame == frame and edits[i].instruction == done:
                 edit_apply(m, rom, &edits[i])
         done += 1                      # a second edit at this instruction was applied with the first
-        run_plain(m, 1)
+        run_batch(m, 1)
         if m.s.stop:
             break
     if m.s.stop:

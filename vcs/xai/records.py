@@ -13,10 +13,10 @@ import inspect
 import json
 import math
 import platform
+import re
 import subprocess
 import time
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -257,37 +257,104 @@ def save(folder: Path, record: Mapping[str, Any], arrays: Mapping[str, NDArray[A
     return files.write_text(npz.with_suffix(".json"), json.dumps(record, indent=1, allow_nan=False) + "\n")
 
 
+def _number(v: Any) -> bool:
+    return isinstance(v, (int, float)) and not isinstance(v, bool) and -1e300 < v < 1e300
+
+
+def _maybe(v: Any) -> bool:
+    return v is None or _number(v)
+
+
+def _text(v: Any) -> bool:
+    return isinstance(v, str)
+
+
+def _name(v: Any) -> bool:
+    """What may become part of a file name."""
+    return isinstance(v, str) and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", v) is not None
+
+
+def _count(v: Any) -> bool:
+    return isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 1 << 31
+
+
+def _texts(v: Any) -> bool:
+    return isinstance(v, list) and all(isinstance(e, str) for e in v)
+
+
+# What leaderboard, report and figures take from a record, so that a stranger's cannot mislead or end them.
+_TYPES: dict[tuple[str, ...], Callable[[Any], bool]] = {
+    ("game",): _name,
+    ("state",): _text,
+    ("target_output",): _text,
+    ("value",): _number,
+    ("n",): _count,
+    ("arrays",): _name,
+    ("extra", "output_kind"): lambda v: v in ("content", "position"),
+    ("extra", "method_key"): _name,
+    ("extra", "content_ram_index"): lambda v: v == -1 or _count(v),
+    ("extra", "cause_names"): _texts,
+    ("extra", "oracle_constant"): lambda v: isinstance(v, bool),
+    ("extra", "labelled"): lambda v: isinstance(v, bool),
+    ("extra", "metrics", "spearman_corr"): _number,
+    ("extra", "metrics", "precision_at_k"): _number,
+    ("extra", "metrics", "deletion_auc"): _maybe,
+    ("extra", "metrics", "insertion_auc"): _maybe,
+    ("extra", "triad", "S"): _maybe,
+    ("extra", "triad", "M"): _maybe,
+    ("extra", "triad", "M_true_minimal_size"): _count,
+    ("extra", "triad", "M_named_size"): _count,
+    ("extra", "provenance", "rom_sha256"): _text,
+    ("extra", "provenance", "stream_sha256"): _text,
+    ("extra", "provenance", "glassvcs"): _text,
+}
+
+
+def _wrong(record: Any) -> str | None:
+    """The first field of a record that is missing or not what it should be."""
+    if not isinstance(record, dict):
+        return "it is no object"
+    for name in FIELDS:
+        if name not in record:
+            return f"the field {name} is missing"
+    for place, fits in _TYPES.items():
+        value: Any = record
+        for key in place:
+            value = value.get(key, ...) if isinstance(value, dict) else ...
+        if value is ... or not fits(value):
+            return f"the field {'.'.join(place)} is missing or wrong"
+    return None
+
+
 def load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """A record and its arrays, checked. Raises VcsError for anything missing, damaged or not a record."""
+    again = "delete it and run the audit again"
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(record, dict) or any(f not in record for f in FIELDS):
-            raise VcsError(
-                f"{path} is not an audit record: fields are missing; delete it and run the audit again"
-            )
-        name = str(record["arrays"])
-        if Path(name).name != name:
-            raise VcsError(f"{path} names arrays outside its folder; delete it and run the audit again")
-        with np.load(path.with_name(name), allow_pickle=False) as stored:
+        wrong = _wrong(record)
+        if wrong:
+            raise VcsError(f"{path} is not an audit record ({wrong}); {again}")
+        with np.load(path.with_name(record["arrays"]), allow_pickle=False) as stored:
             arrays = {k: stored[k] for k in stored.files}
-        n = int(record["n"])
-        lengths = {
-            "saliency_attr_per_cause": n,
-            "oracle_abs_delta": n,
-            "saliency_over_ram": 128,
-            "scalars": 6,
-        }
-        bad = [k for k in ARRAYS if k not in arrays] + [
-            k for k, m in lengths.items() if arrays[k].shape != (m,)
-        ]
-        if bad or len(record["extra"]["cause_names"]) != n:
-            raise VcsError(f"{path} is damaged: its arrays do not fit; delete it and run the audit again")
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as why:
-        if isinstance(why, VcsError):
-            raise
+    except VcsError:
+        raise
+    except Exception as why:  # zipfile, zlib, numpy and even tokenize raise their own kinds
         raise VcsError(
-            f"{path} cannot be read as an audit record ({why}); delete it and run the audit again"
+            f"{path} cannot be read as an audit record ({type(why).__name__}: {why}); {again}"
         ) from None
+    n = record["n"]
+    lengths = {"saliency_attr_per_cause": n, "oracle_abs_delta": n, "saliency_over_ram": 128, "scalars": 6}
+    for name in ARRAYS:
+        array = arrays.get(name)
+        if (
+            array is None
+            or array.dtype.kind != "f"
+            or array.ndim != 1
+            or len(array) != lengths.get(name, len(array))
+        ):
+            raise VcsError(f"{path} is damaged (its array {name} is missing or has another shape); {again}")
+    if len(record["extra"]["cause_names"]) != n:
+        raise VcsError(f"{path} is damaged (it does not name its {n} causes); {again}")
     return record, arrays
 
 

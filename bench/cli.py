@@ -71,31 +71,31 @@ def _run(name: str, games: str, path: pathlib.Path | None, seconds: float, repea
         sys.exit(130)
 
 
-@app.command()
+@app.command(epilog="Example: python -m bench rollout --games pong")
 def rollout(games: Games = "core", json: Json = None, seconds: Seconds = 0.5, repeats: Repeats = 7) -> None:
     """Frames per second of one machine on one core, beside ale-py."""
     _run("rollout", games, json, seconds, repeats)
 
 
-@app.command()
+@app.command(epilog="Example: python -m bench vector --games pong")
 def vector(games: Games = "core", json: Json = None, seconds: Seconds = 2.0, repeats: Repeats = 5) -> None:
     """Frames per second of 64 preprocessed environments, beside ale-py's AtariVectorEnv."""
     _run("vector", games, json, seconds, repeats)
 
 
-@app.command()
+@app.command(epilog="Example: python -m bench snapshot --games pong")
 def snapshot(games: Games = "core", json: Json = None, seconds: Seconds = 0.5, repeats: Repeats = 7) -> None:
     """Saving and restoring a machine, beside ale-py's cloneState and restoreState."""
     _run("snapshot", games, json, seconds, repeats)
 
 
-@app.command()
+@app.command(epilog="Example: python -m bench gradient --games pong")
 def gradient(games: Games = "core", json: Json = None, seconds: Seconds = 1.0, repeats: Repeats = 3) -> None:
     """Instructions per second of a gradient by the adjoint sweep, beside the soft engine."""
     _run("gradient", games, json, seconds, repeats)
 
 
-@app.command()
+@app.command(epilog="Example: python -m bench soft --games pong")
 def soft(games: Games = "core", json: Json = None, seconds: Seconds = 1.0, repeats: Repeats = 3) -> None:
     """Instructions per second of the soft engine, forward alone and forward with backward."""
     _run("soft", games, json, seconds, repeats)

@@ -214,7 +214,7 @@ def pxc1(
 @app.command()
 def pxc2(
     games: Games = "core",
-    frames: Annotated[int, typer.Option(min=1)] = 3,
+    frames: Annotated[int, typer.Option(min=1, help="frames traced")] = 3,
     warmup: Annotated[int, typer.Option(min=0, help="frames played before tracing")] = 60,
     rules: Annotated[str, typer.Option(help="rule sets, joined by commas")] = "value",
     alpha: Annotated[str, typer.Option(help="branch sharpness values, joined by commas")] = "2,6,20",
@@ -263,7 +263,7 @@ def ale(
     frames: Annotated[int, typer.Option(min=1, help="steps per case")] = 1000,
     seeds: Annotated[int, typer.Option(min=1, help="number of seeds: 0, 1, ...")] = 1,
     sticky: Annotated[str, typer.Option(help="repeat_action_probability values, joined by commas")] = "0.0",
-    frame_skip: Annotated[int, typer.Option(min=1)] = 1,
+    frame_skip: Annotated[int, typer.Option(min=1, help="frames of one step")] = 1,
     modes: Annotated[str, typer.Option(help="'default', or 'all': each mode and difficulty")] = "default",
     mode_frames: Annotated[int, typer.Option(min=1, help="steps per mode and difficulty")] = 300,
     report: Report = None,

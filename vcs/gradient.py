@@ -53,7 +53,8 @@ _READABLE: Final = ("ram", "registers", "flags", "pc", "tia", "positions", "cart
 
 
 class Pixel(NamedTuple):
-    """The colour number of a pixel; `frame` counts from the end if negative."""
+    """The colour number of the pixel at row 0..H-1 (from the top) and column 0..159 of a frame of the trace;
+    `frame` counts from the end if negative. A place outside the picture is refused by `grad` (VcsError)."""
 
     row: int
     column: int
@@ -61,7 +62,7 @@ class Pixel(NamedTuple):
 
 
 class Ram(NamedTuple):
-    """RAM byte 0..127 after the last instruction."""
+    """The value of RAM byte 0..127 after the last instruction; `grad` refuses another number (VcsError)."""
 
     byte: int
 
@@ -89,7 +90,8 @@ class Attribution:
     [1], timer [1], cart [c], rom [N], all at the start of the trace (latches: summed over its reads), and
     inputs [F, 32] per frame (`vcs.layout.INPUTS`). Under the `bit` rules a part that holds bytes has a
     second axis of 8, bit 0 first. Units: output per unit of the byte (or bit, line, pixel).
-    output: what was differentiated, in words. value: what it was. horizon: frames of the trace.
+    output: what was differentiated, in words. value: what it was. horizon: frames of the trace. rules, alpha,
+    T, mode, control, engine: as they were given to `grad`.
     """
 
     parts: Mapping[str, Array]

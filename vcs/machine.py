@@ -69,6 +69,12 @@ class Machine(Core):
         `display_format` ("NTSC", "PAL", "SECAM", "AUTO-DETECT"), `hmove_blanks`.
 
     The constructor boots once, as `loadROM` (ale) or construction (xitari) does; `reset()` boots again.
+
+    Attributes: `ram` uint8[128]; `screen` uint8[rows, 160], palette indices; `rom` bytes and `rom_sha256`,
+    its hash as hexadecimal text; `frame`, `episode_frame`: frames since construction and since the reset;
+    `lives`; `truncated`: a limit of the options was reached; `mode`, `difficulty`; `paddle`: the resistances
+    of the two paddles; `cycles`: CPU cycles of this frame. Arrays are copies; `poke_ram` and its kin write.
+
     Raises VcsError for a bad ROM, an unknown game, or an option out of range.
     """
 

@@ -245,7 +245,7 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace that `save` wrote.
+        """Read a trace that `save` wrote to `path`.
 
         Raises VcsError for a file that is missing, no trace, truncated, edited or of another version.
         """

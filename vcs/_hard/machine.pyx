@@ -582,7 +582,9 @@ cdef class Snapshot:
 
     Cheap to take (pictures are shared until one side draws), picklable, hashable by content through
     ``digest``. Restore it with ``Machine.restore``. Its bytes carry a version, the SHA-256 of the ROM and of
-    themselves; damaged or foreign ones are refused."""
+    themselves; damaged or foreign ones are refused (VcsError).
+
+    rom_sha256: hash of the cartridge image, hexadecimal. rows: height of the pictures."""
     cdef State s
     cdef Frame* cur
     cdef Frame* prev

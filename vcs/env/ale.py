@@ -115,7 +115,7 @@ class ALEState:
         return self._mode
 
     def equals(self, other: ALEState) -> bool:
-        """True if both states are the same to the byte."""
+        """True if this state and the other are the same to the byte."""
         return self == other
 
     def serialize(self) -> bytes:
@@ -210,7 +210,7 @@ class ALE:
         self._options[key] = value
 
     def setInt(self, key: str, value: int) -> None:
-        """Set an integer option (int32). It takes effect at the next loadROM."""
+        """Set the integer option `key` to `value`, from the next loadROM on. VcsError: outside int32."""
         number = operator.index(value)
         if not -(2**31) <= number < 2**31:
             raise TypeError(f"setInt(): {number} does not fit into 32 bits")
@@ -218,38 +218,40 @@ class ALE:
         self._set(key, bool(number) if key == "sound" else number, known)
 
     def setFloat(self, key: str, value: float) -> None:
-        """Set a float option; it keeps six significant digits, as in ale-py (environment.md 6.3)."""
+        """Set the float option `key` to `value`; six significant digits are kept, as in ale-py
+        (environment.md 6.3)."""
         self._set(key, float(np.float32(f"{float(np.float32(value)):g}")), dict(_FLOATS))
 
     def setBool(self, key: str, value: bool) -> None:
-        """Set a Boolean option."""
+        """Set the Boolean option `key` to `value`. Raises VcsError for one that takes no Boolean."""
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"setBool(): {value!r} is not a bool")
         self._set(key, bool(value), dict(_BOOLS))
 
     def setString(self, key: str, value: str) -> None:
-        """Set a text option."""
+        """Set the text option `key` to `value`. Raises VcsError for a text it does not take."""
         if not isinstance(value, str):
             raise TypeError(f"setString(): {value!r} is not a str")
         self._set(key, value, dict(_STRINGS))
 
     def getInt(self, key: str) -> int:
-        """An option as an integer; -1 for a name that does not exist."""
+        """The option `key` as an integer; -1 for a name that does not exist."""
         value = self._options.get(key, -1)
         return 0 if isinstance(value, str) else int(value)
 
     def getFloat(self, key: str) -> float:
-        """An option as a float; -1.0 for a name that does not exist."""
+        """The option `key` as a float; -1.0 for a name that does not exist."""
         value = self._options.get(key, -1.0)
         return 0.0 if isinstance(value, str) else float(np.float32(value))
 
     def getBool(self, key: str) -> bool:
-        """An option as a Boolean: True for True and the number 1; False for a name that does not exist."""
+        """The option `key` as a Boolean: True for True and the number 1, False for a name that does not
+        exist."""
         value = self._options.get(key, False)
         return not isinstance(value, str) and value == 1
 
     def getString(self, key: str) -> str:
-        """An option as text; "" for a name that does not exist."""
+        """The option `key` as text; "" for a name that does not exist."""
         value = self._options.get(key, "")
         if isinstance(value, bool):
             return str(int(value))
@@ -258,12 +260,12 @@ class ALE:
     # ------------------------------------------------------------------ loading and playing
     @staticmethod
     def setLoggerMode(mode: LoggerMode) -> None:
-        """Choose what is written to standard error: everything (Info), Warning and Error, or Error only."""
+        """Choose what is written to standard error. mode: Info (all), Warning (and errors) or Error."""
         ALE._mode = LoggerMode(mode)
 
     @staticmethod
     def isSupportedROM(path: str | os.PathLike[str]) -> str | None:
-        """Name of the game whose image this file is (by MD5), or None. Raises ALEError without a file."""
+        """Name of the game whose image the file `path` is (by MD5), or None. ALEError: there is no file."""
         game = games.find_game(roms.find(_path(path)).md5)
         return game.name if game else None
 
@@ -428,7 +430,7 @@ class ALE:
         return _fill(picture_gray(m, gray_levels(m.pal)), buffer)
 
     def saveScreenPNG(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture as PNG, 320 pixels wide. Needs Pillow (`pip install 'glassvcs[fig]'`)."""
+        """Write the picture to `path` as PNG, 320 pixels wide. Needs Pillow (extra `fig` of glassvcs)."""
         from vcs.files import write_bytes
         from vcs.pictures import png
 
@@ -439,7 +441,7 @@ class ALE:
         return 512
 
     def getAudio(self, buffer: Bytes | None = None) -> Bytes | None:
-        """Always raises ALEError: the machine has no sound."""
+        """Always raises ALEError, whatever the buffer: the machine has no sound."""
         raise ALEError(_NO_SOUND)
 
     # ------------------------------------------------------------------ states
@@ -460,7 +462,7 @@ class ALE:
         return self.cloneState(True)
 
     def restoreSystemState(self, state: ALEState) -> None:
-        """restoreState."""
+        """Put a `state` back; the same as `restoreState`, with its errors."""
         self.restoreState(state)
 
 

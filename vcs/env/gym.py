@@ -223,11 +223,11 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
 
     @staticmethod
     def map_action_idx(left_center_right: int, down_center_up: int, fire: bool) -> Action:
-        """The action of a direction (-1, 0, 1 each) and the button."""
+        """The action of left_center_right and down_center_up (-1, 0 or 1 each) and of the button, fire."""
         return _FROM_PARTS[bool(fire), down_center_up, left_center_right]
 
     def clone_state(self, include_rng: bool = False) -> ALEState:
-        """The state now; see `ALE.cloneState`."""
+        """The state now, with the stream of sticky actions if include_rng; see `ALE.cloneState`."""
         return self.ale.cloneState(include_rng)
 
     def restore_state(self, state: ALEState) -> None:

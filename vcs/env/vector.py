@@ -115,6 +115,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
     episodic_life: a lost life ends the episode (and resets the game). life_loss_info: a lost life sets
         `terminated`. reward_clipping: clip to -1, 0, 1. use_fire_reset: press FIRE after a reset.
     mode, difficulty: numbers the game offers. system_random_seed: of the console's power-on RAM and timer.
+    render_mode: "rgb_array" or None.
 
     Observations: uint8 (num_envs, stack_num, img_height, img_width), with a last axis of 3 if not grayscale.
     Rewards: int32. Infos: env_id, lives, frame_number, episode_frame_number, int32 (num_envs,).
@@ -253,9 +254,9 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         options: `{"reset_mask": bool (num_envs,)}` resets some; the rows of the others repeat what they last
             showed.
 
-        Returns observations and infos (of the first `batch_size` environments to finish, if that is fewer
-        than num_envs; the rest comes from `recv`). Raises VcsError for bad input, or while steps are in
-        flight.
+        Returns observations uint8[batch_size, *observation] and infos (of the first `batch_size` environments
+        to finish, if that is fewer than num_envs; the rest comes from `recv`). Raises VcsError for bad
+        input, or while steps are in flight.
         """
         self._ready("reset")
         ids = self._mask((options or {}).get("reset_mask"), "reset_mask")
@@ -334,7 +335,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         return self._results(batch, self._last)
 
     def render(self) -> tuple[NDArray[np.uint8], ...]:
-        """The screens as they are: one uint8 (rows, 160, 3) per environment."""
+        """The screens as they are: one uint8[rows, 160, 3] per environment. VcsError: steps are in flight."""
         self._ready("render")
         return tuple(m.screen_rgb for m in self.machines)
 

@@ -187,7 +187,7 @@ def _games(text: str) -> list[str]:
 def shadow(
     out: Out = Path("relax"),
     game: Game = "space_invaders",
-    frames: Annotated[int, typer.Option(min=1, max=1_000_000)] = 1800,
+    frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames to play.")] = 1800,
 ) -> None:
     """Wrong casts by kind, computed beside the exact run without touching it."""
     with _progress("shadow") as tick:

@@ -29,7 +29,8 @@ def weights(temperature: float) -> Floats:
 
 
 def read_pull(near: npt.ArrayLike, temperature: float) -> Floats:
-    """How far a relaxed read lands from the byte it reads; near: float[..., 9], the byte in the middle."""
+    """How far a relaxed read at a temperature lands from the byte it reads, in units of a byte, float64[...];
+    near: float[..., 9], the byte in the middle."""
     values = np.asarray(near, np.float64)
     w = weights(temperature)
     pull = np.zeros(values.shape[:-1])
@@ -102,8 +103,8 @@ class Margins:
 
 
 def summary(pcs: Sequence[int] | npt.NDArray[Any], rom: bytes | npt.NDArray[np.uint8]) -> Margins:
-    """The estimators of the model from the PCs before instructions 1..N and the ROM (addresses modulo its
-    size)."""
+    """The estimators of the model. pcs: int[N], the program counters before instructions 1..N; rom: the image
+    (addresses modulo its size)."""
     pc = np.asarray(pcs, np.int64)
     image = np.frombuffer(bytes(rom), np.uint8)
     size = len(image)
@@ -127,7 +128,10 @@ def summary(pcs: Sequence[int] | npt.NDArray[Any], rom: bytes | npt.NDArray[np.u
 
 
 def p_step(m: Margins, alpha: float, temperature: float) -> float:
-    """The model's probability that one instruction is exact: p_read^rho p_branch^f_b."""
+    """The model's probability that one instruction is exact, p_read^rho p_branch^f_b.
+
+    m: the estimators of a trace (`summary`). alpha, temperature: of the branch gate and the relaxed read.
+    """
     return float(m.p_read(temperature) ** m.rho * m.p_branch(alpha) ** m.f_b)
 
 

@@ -89,7 +89,11 @@ def instructions(game: str, n: int) -> tuple[list[int], list[bytes]]:
 def first_difference(
     game: str, alpha: float, temperature: float, n: int, **hook: bool
 ) -> tuple[int | None, int | None]:
-    """N_div in (PC, RAM) and in (PC, RAM, registers), each None within n instructions (relaxation.md 1.2)."""
+    """N_div in (PC, RAM) and in (PC, RAM, registers), each None within n instructions (relaxation.md 1.2).
+
+    game: a name. alpha, temperature: sharpness of the branch gate, temperature of the relaxed read. hook:
+    switches of `Machine.relax`.
+    """
     exact, relaxed = fresh(game), fresh(game)
     relaxed.relax(alpha, temperature, **hook)
     with_registers = None
@@ -111,7 +115,11 @@ def boundary(
     progress: Progress = _quiet,
 ) -> list[Row]:
     """Table 3.1 and 3.2: N_div on the full and on the collapsed machine, with the cast-margin model of both
-    traces."""
+    traces. One row a setting.
+
+    game: a name. n: instructions at most. settings: (alpha, T) pairs. progress: called with (what, done,
+    all).
+    """
     rom = Machine(game, protocol="xitari").rom
     full = model.summary(instructions(game, n)[0], rom)
     small = model.summary(collapsed.run(rom, n), rom) if len(rom) <= 4096 else None
@@ -148,7 +156,10 @@ def boundary(
 def cross_game(
     games: Sequence[str] = ("pong", "breakout", "space_invaders"), n: int = 6000, progress: Progress = _quiet
 ) -> list[Row]:
-    """Table 3.4: N_div of several games from reset at four settings."""
+    """Table 3.4: N_div of several games from reset at four settings; a row each.
+
+    games: names. n: instructions at most. progress: called with (what, done, all).
+    """
     rows = []
     for k, (alpha, temperature) in enumerate(CROSS):
         progress("cross", k, len(CROSS))
@@ -203,7 +214,11 @@ def delayed(
     **hook: bool,
 ) -> list[Row]:
     """Table 4.4: the first frame whose screen (and whose RAM) differs from the exact run, exact boot, for
-    each T."""
+    each T.
+
+    game: a name. temperatures: a row each. alpha: of the branch gate. frames: to play. actions: of the
+    frames, default NOOP. progress: called with (what, done, all). hook: switches of `Machine.relax`.
+    """
     stream = [0] * frames if actions is None else list(actions)[:frames]
     exact = list(_frames(_booted(game), stream))
     rows = []
@@ -241,7 +256,10 @@ def shadow(
     frames: int = 1800,
     progress: Progress = _quiet,
 ) -> list[Row]:
-    """Casts computed but not applied: how many of each kind would round wrong (relaxation.md 3.3)."""
+    """Casts computed but not applied: how many of each kind would round wrong (relaxation.md 3.3).
+
+    game: a name. temperatures: a row each. frames: to play. progress: called with (what, done, all).
+    """
     rows = []
     for k, temperature in enumerate(temperatures):
         progress("shadow", k, len(temperatures))
@@ -273,7 +291,10 @@ def corner(
     progress: Progress = _quiet,
 ) -> list[Row]:
     """For each game and setting: wrong casts and the first frame that differs from the exact run (None:
-    exact)."""
+    exact).
+
+    games: names. frames: to play. settings: (alpha, T) pairs. progress: called with (what, done, all).
+    """
     rows = []
     for k, game in enumerate(games):
         progress("corner", k, len(games))
@@ -330,7 +351,11 @@ def video_rows(
     settings: Sequence[tuple[float, float]] = ((6.0, 0.14), (5.5, 0.14), (5.5, 0.145), (6.0, 0.145)),
     progress: Progress = _quiet,
 ) -> list[Row]:
-    """Table 4.3: how often and how much each setting's picture differs from the exact one."""
+    """Table 4.3: how often and how much each setting's picture differs from the exact one.
+
+    game: a name. frames: to compare. settings: (alpha, T) pairs, a row each. progress: called with (what,
+    done, all).
+    """
     counts: list[list[int]] = [[] for _ in settings]
     for screens in video_frames(game, frames, settings, progress):
         for k, screen in enumerate(screens[1:]):

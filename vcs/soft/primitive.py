@@ -103,7 +103,12 @@ def vjp(
 
 
 class Rollout:
-    """A trace as a differentiable function of its starting state; call it with the state or parts of it."""
+    """A trace as a differentiable function of its starting state; call it with the state or parts of it.
+
+    trace: what `Machine.trace` returned. pixels: (frame, row, column) triples or "all", the pixels it shows.
+    rules: "value" or "bit". alpha, T, mode: as for `vcs.grad`. Raises VcsError for a pixel outside the
+    picture.
+    """
 
     def __init__(
         self,
@@ -171,5 +176,9 @@ def rollout(
     T: float = 0.1,
     mode: str = "ste",
 ) -> Rollout:
-    """A trace as an autograd primitive; see `Rollout`. Arguments as for `vcs.soft.replay`."""
+    """A trace as an autograd primitive; see `Rollout`.
+
+    trace: what `Machine.trace` returned. pixels: (frame, row, column) triples or "all". rules: "value" or
+    "bit". alpha, T, mode: as for `vcs.grad`. Raises VcsError for a pixel outside the picture.
+    """
     return Rollout(trace, pixels=pixels, rules=rules, alpha=alpha, T=T, mode=mode)

@@ -49,7 +49,8 @@ PARTS: Final[dict[str, tuple[int, int, bool]]] = {
 
 
 class Step(NamedTuple):
-    """The soft machine after instruction `k`, as plain ints."""
+    """The soft machine after instruction `k`, as plain ints: the registers a, x, y, sp, the packed flags p,
+    the program counter pc, ram [128], tia [64] (write registers) and positions [5] (P0 P1 M0 M1 BL)."""
 
     k: int
     a: int
@@ -64,7 +65,11 @@ class Step(NamedTuple):
 
 
 class Replay:
-    """A trace prepared for the soft machine; call it with a state to get its `Outputs`."""
+    """A trace prepared for the soft machine; call it with a state to get its `Outputs`.
+
+    Made by `replay`, which explains the arguments. source: the trace. rules, alpha, T, mode, control, pixels,
+    check: as there. Raises VcsError for an unknown name, or a number that is not positive and finite.
+    """
 
     def __init__(
         self,
@@ -153,14 +158,15 @@ class Replay:
 
     def drawn_with(self, state: State | None = None) -> npt.NDArray[np.int64]:
         """The soft machine's registers and positions behind every segment, int64[segments, 27], in the order
-        of `vcs.soft.tia.PARAMETERS`."""
+        of `vcs.soft.tia.PARAMETERS`. state: as for `__call__`, default `start()`."""
         run = Run(self, self.start() if state is None else state)
         for _ in run.instructions():
             pass
         return np.array(run.history, dtype=np.int64).reshape(-1, len(tia.PARAMETERS))
 
     def steps(self, state: State | None = None) -> Iterator[Step]:
-        """The machine after every instruction, computed by the soft machine; checks as `__call__` does."""
+        """The machine after every instruction, computed by the soft machine from a state (default `start()`);
+        checks as `__call__` does."""
         run = Run(self, self.start() if state is None else state)
         for k in run.instructions():
             cpu = run.cpu

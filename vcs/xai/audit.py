@@ -239,9 +239,11 @@ def run_audit(
 
     states: action streams 0..states-1; the records of stream s > 0 go to ``out/state_00s``. jobs: processes
     (joblib's loky). backend: ``loky`` or ``dask`` with a ``scheduler`` address. plugins: Python files that
-    register more methods. progress: called after each task with (tasks done, tasks, result).
+    register more methods. curves: also deletion and insertion curves. progress: called after each task with
+    (tasks done, tasks, result).
     A method that fails, a game that is missing, or a disk that is full is a failure in the summary; the rest
     goes on. Ctrl-C ends the run with ``interrupted``; what is written stays valid and a rerun continues.
+    Raises VcsError for an unknown backend or method, or ``jobs`` or ``states`` below 1.
     """
     if backend not in ("loky", "dask"):
         raise VcsError(f"unknown backend {backend!r}; use loky or dask")

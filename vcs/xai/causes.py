@@ -55,7 +55,10 @@ class Do:
 
 @dataclass(frozen=True, order=True)
 class Act:
-    """Replace the action of one frame after the checkpoint (2.6)."""
+    """Replace the action of one frame after the checkpoint (2.6).
+
+    action: 0..17, another number raises VcsError. frame: frames after the checkpoint.
+    """
 
     action: int
     frame: int = 0
@@ -96,7 +99,8 @@ def location_name(location: int) -> str:
 class Cause:
     """A named candidate cause: what it does, and what occluding it does (2.7).
 
-    cell: the RAM cell it writes, -1 for others. A cause without occlusion (the joystick) leaves the
+    name: its text in records. do: the interventions. cell: the RAM cell it writes, -1 for others. concept:
+    the published label of that cell, "" without one. A cause without occlusion (the joystick) leaves the
     machine alone when occluded.
     """
 

@@ -93,7 +93,10 @@ class Oracle:
 
     machine: a `vcs.Machine` at that moment (it is cloned, not moved). actions: the int actions of the frames
     that follow, the tail. threads: for batches; default: the processors this process may use.
-    Raises RuntimeError if a plain re-run is not bit-identical to stepping a clone (it never should be).
+    Attributes: ``start``, the snapshot of that moment; ``ram`` uint8[128] there; ``baseline``, the `Outcome`
+    without intervention.
+    Raises VcsError for an empty tail or an action outside 0..17, RuntimeError if a plain re-run is not
+    bit-identical to stepping a clone (it never should be).
     """
 
     def __init__(self, machine: Machine, actions: Sequence[int], *, threads: int | None = None) -> None:
@@ -204,10 +207,11 @@ class Oracle:
         actions: Sequence[int] | None = None,
         screens: bool = False,
     ) -> list[Outcome]:
-        """One outcome per run; a run is a sequence of interventions.
+        """One outcome for each of ``runs``; a run is a sequence of interventions.
 
         actions: another tail than the oracle's. screens: keep the last screen of each run (33 KB each).
-        `changed` always compares with the baseline's last screen.
+        `changed` always compares with the baseline's last screen. Raises VcsError for an intervention after
+        the tail's end.
         """
         tail = self.actions if actions is None else [int(a) for a in actions]
         ram, changed, reward, pictures, _ = self._batch(runs, tail, self._screens[-1:], False, screens)
@@ -217,15 +221,18 @@ class Oracle:
         ]
 
     def do(self, *interventions: Intervention) -> Outcome:
-        """The outcome, screen included, of one re-run."""
+        """The outcome, screen included, of one re-run with all these interventions. Errors as `run`."""
         return self.run([interventions], screens=True)[0]
 
     def effect(self, output: Output, *interventions: Intervention) -> float:
-        """|y(do) - y(baseline)| of an output (4.3)."""
+        """|y(do) - y(baseline)| of an output under all these interventions, in the output's unit (4.3)."""
         return abs(output.read(self.do(*interventions)) - output.read(self.baseline))
 
     def map(self, locations: Iterable[int] = range(128), bits: Iterable[int] = range(8)) -> EffectMap:
-        """The whole effect matrix: flip each bit of each location, keep RAM and changed pixels per frame."""
+        """The whole effect matrix: flip each of ``bits`` (0..7) of each of ``locations`` (ids of
+        `vcs.layout`), and keep RAM and the number of changed pixels after each frame, uint8[L, B, F, 128] and
+        int32[L, B, F].
+        """
         places, which = tuple(locations), tuple(bits)
         runs = [(Do(u, "flip", b),) for u in places for b in which]
         ram, changed, *_ = self._batch(runs, self.actions, self._screens, True, False)

@@ -115,13 +115,14 @@ class Sampler(Readout):
 
 @dataclass(frozen=True)
 class Output:
-    """A number read from an `Outcome`. kind: ``content`` or ``position`` for the audited ones."""
+    """A number read from an `Outcome`. name: its text in records. kind: ``content`` or ``position`` for the
+    audited ones. Make one with `of`."""
 
     name: str
     kind: str
 
     def read(self, outcome: Outcome) -> float:
-        """The output's value."""
+        """The output's value in an outcome, a float in the output's own unit."""
         raise NotImplementedError
 
     @property
@@ -132,7 +133,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Content(Output):
-    """The value of one RAM cell after the horizon (4.1)."""
+    """The value 0..255 of one RAM cell, 0..127, after the horizon (4.1)."""
 
     cell: int = 0
 
@@ -157,7 +158,7 @@ class Position(Output):
 
     @classmethod
     def of(cls, sampler: Sampler) -> Position:
-        """The position output under its protocol name, which counts rows and columns from 1."""
+        """The position output of a sampler under its protocol name, which counts rows and columns from 1."""
         name = f"screen_region(n_changed_px)@r{sampler.row + 1}c{sampler.col + 1}"
         return cls(name, "position", sampler)
 
@@ -171,14 +172,14 @@ class Position(Output):
 
 @dataclass(frozen=True)
 class Pixel(Output):
-    """The palette index of one pixel of the last screen (row, column from 0)."""
+    """The palette index 0..255 of one pixel of the last screen: row and col, both from 0."""
 
     row: int = 0
     col: int = 0
 
     @classmethod
     def of(cls, row: int, col: int) -> Pixel:
-        """The output for one pixel."""
+        """The output for the pixel at a row and col."""
         return cls(f"pixel(r{row},c{col})", "pixel", row, col)
 
     def read(self, outcome: Outcome) -> float:
@@ -196,7 +197,7 @@ class Region(Output):
 
     @classmethod
     def of(cls, top: int, bottom: int, left: int, right: int) -> Region:
-        """The output for a rectangle."""
+        """The output for the rectangle from top to bottom and left to right, from 0, ends excluded."""
         return cls(f"region(r{top}:{bottom},c{left}:{right})", "region", top, bottom, left, right)
 
     def read(self, outcome: Outcome) -> float:

@@ -21,8 +21,12 @@ Vector = NDArray[np.float64]
 class Score:
     """A method's attribution of one output in one state, and every score of it.
 
-    attribution, oracle: float64[n] per cause. deletion, insertion: float64[n + 1]. pearson is F as recorded
-    (sign kept). sufficiency, minimality: None where the protocol leaves them undefined.
+    causes: the n candidates. attribution, oracle: float64[n], the method's numbers and the true effects.
+    averaged: float64[n], the attribution that S and M are made from. baseline: the output without
+    intervention. pearson is F as recorded (sign kept), spearman the rank correlation, precision that of the
+    three largest. deletion, insertion: float64[n + 1], deletion_auc and insertion_auc the areas under them.
+    sufficiency, minimality: None where the protocol leaves them undefined. control: the oracle's own scores.
+    extra, arrays: what the method reported beside its numbers.
     """
 
     method: Method

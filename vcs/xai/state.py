@@ -109,7 +109,7 @@ class State:
 
     # ------------------------------------------------------------------ re-runs
     def outcomes(self, runs: Sequence[Run]) -> list[Outcome]:
-        """The outcome of each run, interventions at the checkpoint; known ones are not run again."""
+        """The outcome of each of ``runs``, interventions at the checkpoint; known ones are not run again."""
         keys = [_key(run) for run in runs]
         new = {k: run for k, run in zip(keys, runs, strict=True) if k not in self._cache}
         if new:
@@ -126,7 +126,7 @@ class State:
 
     @staticmethod
     def write(values: Mapping[int, int]) -> Run:
-        """The run that writes RAM cells at the checkpoint."""
+        """The run that writes RAM cells at the checkpoint. values: cell 0..127 -> byte 0..255."""
         return tuple(Do(RAM + i, "set", int(v)) for i, v in sorted(values.items()))
 
     def masked(self, cells: Iterable[int]) -> Run:
@@ -145,7 +145,7 @@ class State:
 
     # ------------------------------------------------------------------ oracle and outputs
     def effects(self, output: Output, causes: Sequence[Cause] | None = None) -> NDArray[np.float64]:
-        """The oracle: |Delta y| of every cause (4.3), float64[n]."""
+        """The oracle: |Delta y| of an output for each of ``causes`` (default: all) (4.3), float64[n]."""
         causes = self.causes if causes is None else causes
         return np.abs(self.values(output, [c.do for c in causes]) - output.read(self.baseline))
 
@@ -175,7 +175,7 @@ class State:
         )
 
     def output(self, kind: str) -> Output:
-        """The audited output of a kind, ``content`` or ``position``."""
+        """The audited output of a kind, ``content`` or ``position``; VcsError for another word."""
         if kind not in ("content", "position"):
             raise VcsError(f"unknown output {kind!r}; the audit has content and position")
         return self.content if kind == "content" else self.position
@@ -192,7 +192,7 @@ class State:
         return self.machine.clone().trace(self.tail)
 
     def trace_at(self, ram: Bytes) -> Trace:
-        """The recorded tail from the checkpoint with other RAM contents, uint8[128]."""
+        """The recorded tail from the checkpoint with other RAM contents: ram uint8[128]."""
         machine = self.machine.clone()
         for i, value in enumerate(ram):
             machine.poke_ram(i, int(value))
@@ -201,7 +201,8 @@ class State:
     def curves(
         self, output: Output, attribution: Sequence[float] | NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Deletion and insertion curve on the true machine, float64[n + 1] each (7.5)."""
+        """Deletion and insertion curve of an output on the true machine, float64[n + 1] each: causes are
+        occluded, or spared, in the order of the attribution, float64[n] (7.5)."""
         order = [self.causes[i] for i in metrics.descending(attribution)]
         n = len(order)
         deletion = [self.occluded(order[:j]) for j in range(n + 1)]

@@ -56,6 +56,7 @@ class Method:
     name: key in file names and on the command line. attribute: the method. title, tradition, summary,
     reference: for people. record_name: the ``method`` field of records. rules: rule set of its gradient
     ("hand-made", "value", "bit" or "" without gradient). choose: replaces the audited output (9.1).
+    published: its F, content F and position F in the published study, None without a row there.
     not_applicable: why it has no meaning on this machine; such a method is listed, never scored.
     """
 

@@ -27,7 +27,7 @@ from vcs.trace import Trace
 from vcs.xai.causes import COLUBK, RAM, RIGHT_LINE, TIA, Act, Cause, Do
 from vcs.xai.methods import Attribution, per_cause, register
 from vcs.xai.oracle import action_lines
-from vcs.xai.outputs import Bytes, Content, Output
+from vcs.xai.outputs import Bytes, Content, Output, Pixel, Region
 from vcs.xai.rng import Generator
 from vcs.xai.state import State
 
@@ -40,9 +40,17 @@ Vector = NDArray[np.float64]
 
 
 def sweeps(trace: Trace, output: Output, rules: str, signs: int) -> list[Gradient]:
-    """The reverse sweeps behind an output: one for a byte, ``signs`` for the picture."""
+    """The reverse sweeps behind an output: one for a byte, a pixel or a region, ``signs`` for the picture."""
+    targets: list[object]
     if isinstance(output, Content):
-        targets: list[object] = [("ram", output.cell)]
+        targets = [("ram", output.cell)]
+    elif isinstance(output, Pixel):
+        targets = [("pixel", output.row, output.col)]
+    elif isinstance(output, Region):
+        weights = np.zeros(trace.screens.shape[1:])
+        area = (output.bottom - output.top) * (output.right - output.left)
+        weights[output.top : output.bottom, output.left : output.right] = 1 / area
+        targets = [weights]
     else:
         rng = np.random.default_rng(0)
         shape = trace.screens.shape[1:]
@@ -52,7 +60,7 @@ def sweeps(trace: Trace, output: Output, rules: str, signs: int) -> list[Gradien
 
 def gradients(state: State, output: Output, rules: str) -> list[Gradient]:
     """`sweeps` of the tail from the checkpoint, kept on the state: three methods share them."""
-    key = (output.name if isinstance(output, Content) else "picture", rules)
+    key = (output.name if isinstance(output, (Content, Pixel, Region)) else "picture", rules)
     if key not in state.gradients:
         state.gradients[key] = sweeps(state.trace, output, rules, SIGNS)
     return state.gradients[key]

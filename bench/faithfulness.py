@@ -49,15 +49,18 @@ CHUNK = 128  # re-runs whose pictures are held at once
 
 
 def play(game: str, warmup: int) -> tuple[vcs.Machine, list[int]]:
-    """A machine after `warmup` frames of random play, and the actions that follow; a game that is over begins
-    anew."""
+    """A machine after `warmup` frames of random play, and the actions that follow. A game that ends
+    before they do begins anew."""
     rng = np.random.RandomState(0)
     m = vcs.Machine(game)
     m.run(rng.randint(18, size=warmup).astype(np.int32))
-    if m.game_over:
+    tail = rng.randint(18, size=HORIZONS[-1] + 1).tolist()
+    ahead = m.clone()
+    ahead.run(np.array(tail, np.int32))
+    if ahead.game_over:
         m.reset()
         m.run(np.zeros(60, np.int32))
-    return m, rng.randint(18, size=HORIZONS[-1] + 1).tolist()
+    return m, tail
 
 
 def rom_bits(trace: vcs.Trace, rng: np.random.RandomState) -> list[tuple[int, int]]:

@@ -53,7 +53,7 @@ def rows_of(m: Any, swept: bool) -> int:
     x0 = start_values(m)
     rows = m.record(np.zeros(BLOCK, np.int32), pictures=False)
     if swept:
-        back = Backward(len(m.rom), len(m.cart_ram), 1)
+        back = Backward(m.rom, len(m.cart_ram), 1)
         pixel = ((BLOCK - 1) * m.rows + m.rows // 2) * 160 + 80
         back.sweep_rows({**rows, "x0": x0}, m.rows, np.array([pixel]), np.ones((1, 1)))
     m.restore(start)

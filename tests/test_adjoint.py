@@ -342,7 +342,7 @@ def test_rows_of_random_bytes_are_survived(seed: int, bits: bool) -> None:
         raw = rows[name].view(np.uint8).reshape(-1)
         hit = rng.rand(raw.size) < (0.01, 0.2, 1.0)[seed % 3]
         raw[hit] = rng.randint(256, size=int(hit.sum()))
-    engine = Adjoint(opcodes(), len(t.rom), 16, 4, bits)
+    engine = Adjoint(opcodes(), t.rom, 16, 4, bits)
     engine.state[:] = rng.randn(*engine.state.shape)
     pixels = np.arange(0, t.screens.size, 3)
     lines = sweep(engine, rows, t.screens.shape[1], pixels, rng.randn(len(pixels), 4))
@@ -354,7 +354,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     rows = {name: getattr(t, name) for name in ("instr", "tia", "segments", "frames", "x0")}
     height, size = t.screens.shape[1], t.screens.size
     none, some = np.zeros(0, np.int64), np.array([5], np.int64)
-    engine = Adjoint(opcodes(), len(t.rom), 0, 1, False)
+    engine = Adjoint(opcodes(), t.rom, 0, 1, False)
 
     def refused(word: str, changed: dict[str, Any], pixels: Any, weights: Any) -> None:
         with pytest.raises(ValueError, match=word):
@@ -367,15 +367,15 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     refused("ascend", {}, np.array([size]), np.zeros((1, 1)))
     refused("ascend", {}, np.array([5, 5]), np.zeros((2, 1)))
     for arguments in (
-        (opcodes()[:5], 4096, 0, 1, False),
-        (opcodes(), 4096, 0, 3, False),
-        (opcodes(), -1, 0, 1, False),
-        ([("XYZ", "implied", 2)] * 256, 4096, 0, 1, False),
+        (opcodes()[:5], t.rom, 0, 1, False),
+        (opcodes(), t.rom, 0, 3, False),
+        (opcodes(), t.rom[:0], 0, 1, False),
+        ([("XYZ", "implied", 2)] * 256, t.rom, 0, 1, False),
     ):
         with pytest.raises(ValueError):
             Adjoint(*arguments)
     with pytest.raises(VcsError, match="1 to 8"):
-        Backward(4096, 0, 9)
+        Backward(t.rom, 0, 9)
 
 
 # ------------------------------------------------------------ interventions

@@ -207,6 +207,24 @@ def test_words_and_branches(rules: str) -> None:
 
 
 @pytest.mark.parametrize("rules", NAMES)
+def test_a_look_up_has_the_differences_of_its_table(rules: str) -> None:
+    op, table = rule_set(rules).look_up, [int(b) for b in RNG.integers(256, size=258)]
+
+    def read(index: int) -> int:
+        return table[index % 258]
+
+    g: Any = 1.5 if rules == "value" else RNG.normal(size=8)
+    for index in (0, 5, 200, 255):
+        args = (read(index), index, read)
+        assert np.array_equal(cotangent(op, args, 0, g), g)
+        if rules == "value":
+            expected: Any = g * (read(index + 1) - read(index - 1)) / 2
+        else:
+            expected = [(BITS[read(index | 1 << k)] - BITS[read(index & ~(1 << k))]) @ g for k in range(8)]
+        assert np.allclose(cotangent(op, args, 1, g), expected)
+
+
+@pytest.mark.parametrize("rules", NAMES)
 def test_every_primitive_has_a_rule_in_both_sets(rules: str) -> None:
     assert VALUE.keys() == BIT.keys()
     assert set(CASES) <= set(VALUE)

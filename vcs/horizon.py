@@ -70,8 +70,8 @@ class _Group:
         self.height = shape[1]
         self.frame_size = shape[1] * shape[2]
         self.pixels, self.weights = seeds(targets, shape)
-        rom_size, cart = len(machine.rom), machine.cart_ram
-        self.back = Backward(rom_size, len(cart), len(targets), **settings)
+        cart = machine.cart_ram
+        self.back = Backward(machine.rom, len(cart), len(targets), **settings)
         self.lines = np.zeros((shape[0], layout.INPUT_SIZE, len(targets)))
         ends = start_values(machine)
         self.values = np.zeros(len(targets))

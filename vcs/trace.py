@@ -293,6 +293,12 @@ def start_values(core: Any) -> npt.NDArray[np.int32]:
     x0[layout.TIA_W + 0x20 : layout.TIA_W + 0x25] = [nibble << 4 for nibble in tia["hm"]]
     x0[layout.TIA_X : layout.TIA_X + 3] = *tia["grp_old"], tia["enabl_old"] << 1
     x0[layout.POSITION : layout.POSITION + 5] = tia["pos"]
+    latched = tia["collisions"]  # tia.md 11: two latches a register, but CXBLPF has one
+    d7, d6 = (0, 2, 4, 6, 8, 10, 12, 13), (1, 3, 5, 7, 9, 11, None, 14)
+    for k, (upper, lower) in enumerate(zip(d7, d6)):
+        x0[layout.TIA_R + k] = (latched >> upper & 1) << 7
+        if lower is not None:
+            x0[layout.TIA_R + k] |= (latched >> lower & 1) << 6
     x0[layout.RIOT + 1] = riot["swacnt"]
     x0[layout.TIMER] = riot["n"]
     x0[layout.TIMER + 1] = riot["shift"]

@@ -63,16 +63,16 @@ def opcodes() -> list[tuple[str, str, int]]:
 class Backward:
     """The adjoint of a machine's state for up to eight outputs, carried backwards over traces.
 
-    rom_size, cart_size: bytes of the cartridge's image and RAM. outputs: how many, 1 to 8. rules: "value" or
-    "bit". alpha: sharpness of the branch gate. T: temperature of the relaxed read in mode "full". slope: of a
-    branch's select with joins (None: the gate's).
+    rom: uint8[N] or bytes, the cartridge's image. cart_size: bytes of its RAM. outputs: how many, 1 to 8.
+    rules: "value" or "bit". alpha: sharpness of the branch gate. T: temperature of the relaxed read in mode
+    "full". slope: of a branch's select with joins (None: the gate's).
 
     Seed it with `seed`, then `sweep` traces from the last to the first; read it with `parts`.
     """
 
     def __init__(
         self,
-        rom_size: int,
+        rom: npt.NDArray[np.uint8] | bytes,
         cart_size: int,
         outputs: int,
         *,
@@ -96,7 +96,8 @@ class Backward:
         self.read_weights: list[float] = []
         if mode == "full":
             self.read_weights = ops.read_weights(T, relax.WINDOW)[::2].tolist()
-        self.engine = Adjoint(opcodes(), rom_size, cart_size, self.lanes, self.bits)
+        image = np.frombuffer(rom, np.uint8)
+        self.engine = Adjoint(opcodes(), image, cart_size, self.lanes, self.bits)
 
     def seed(self, output: int, location: int, weight: float) -> None:
         """Add `weight` times the number at `location` (a state or cartridge RAM cell) to an output."""
@@ -208,7 +209,7 @@ def sweep(
     for at in range(0, len(targets), LANES[-1]):
         group = targets[at : at + LANES[-1]]
         back = Backward(
-            len(trace.rom),
+            trace.rom,
             len(trace.cart0),
             len(group),
             rules=rules,

@@ -8,7 +8,12 @@ ROWS: dict[str, int]
 
 class Adjoint:
     def __init__(
-        self, opcodes: list[tuple[str, str, int]], rom_size: int, cart_size: int, lanes: int, bits: bool
+        self,
+        opcodes: list[tuple[str, str, int]],
+        image: npt.NDArray[np.uint8],
+        cart_size: int,
+        lanes: int,
+        bits: bool,
     ) -> None: ...
     @property
     def state(self) -> npt.NDArray[np.float64]: ...

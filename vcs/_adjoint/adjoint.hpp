@@ -1,5 +1,6 @@
 // The compiled adjoint engine: include this.
 #pragma once
+#include "collide.hpp"
 #include "cpu.hpp"
 #include "join.hpp"
 #include "riot.hpp"

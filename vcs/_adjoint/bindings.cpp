@@ -24,26 +24,29 @@ template <class T> const T* rows(const py::array& array, const char* name) {
 }
 
 using Doubles = py::array_t<double, py::array::c_style>;
+using Bytes = py::array_t<uint8_t, py::array::c_style>;
 using Ints = py::array_t<int32_t, py::array::c_style>;
 using Integers = py::array_t<int64_t, py::array::c_style>;
 
 class Adjoint {
 public:
-    Adjoint(const std::vector<std::tuple<std::string, std::string, int>>& opcodes, int64_t rom_size, int64_t cart_size,
+    Adjoint(const std::vector<std::tuple<std::string, std::string, int>>& opcodes, const Bytes& image, int64_t cart_size,
             int lanes, bool bits)
-        : lanes_(lanes), k_(bits ? 8 : 1), rom_size_(rom_size), cart_size_(cart_size) {
+        : lanes_(lanes), k_(bits ? 8 : 1), rom_size_(image.size()), cart_size_(cart_size),
+          image_(image.data(), image.data() + image.size()) {
         std::vector<OpcodeRow> table;
         for (const auto& [mnemonic, mode, cycles] : opcodes)
             table.push_back({mnemonic, mode, cycles});
         ops_ = decode(table);
         if (lanes != 1 && lanes != 4 && lanes != 8)
             throw std::invalid_argument("lanes is " + std::to_string(lanes) + "; it must be 1, 4 or 8");
-        if (rom_size < 0 || rom_size > 1 << 24 || cart_size < 0 || cart_size > ROM - CART)
+        if (image.ndim() != 1 || rom_size_ < 1 || rom_size_ > 1 << 24 || cart_size < 0 || cart_size > ROM - CART)
             throw std::invalid_argument("the ROM or the cartridge RAM has an impossible size");
         const size_t width = static_cast<size_t>(k_) * lanes_;
         state_.assign(STATE * width, 0.0);
         cart_.assign(cart_size * width, 0.0);
-        rom_.assign(rom_size * width, 0.0);
+        rom_.assign(rom_size_ * width, 0.0);
+        latches_.assign(LATCHES * lanes, 0.0);
     }
 
     // A view of an adjoint: float64[rows, bits, lanes].
@@ -100,7 +103,8 @@ public:
         if (!fits)
             throw std::invalid_argument("the joins do not fit the trace: make them from it with vcs.join");
         Joins joins{branch.data(), meet.data(), start.data(), place.data(), other.data(), here.data(), n, slope};
-        Totals totals{state_.data(), cart_.data(), cart_size_, rom_.data(), rom_size_, lines.mutable_data()};
+        Totals totals{state_.data(), cart_.data(), cart_size_, rom_.data(), rom_size_, lines.mutable_data(), latches_.data(),
+                      image_.data()};
         if (busy_.exchange(true))
             throw std::runtime_error("this Adjoint is sweeping on another thread: give each thread its own");
         struct Release {
@@ -127,7 +131,8 @@ private:
     Opcodes ops_;
     const int lanes_, k_;
     const int64_t rom_size_, cart_size_;
-    std::vector<double> state_, cart_, rom_;
+    std::vector<double> state_, cart_, rom_, latches_;
+    const std::vector<uint8_t> image_;
     std::atomic<bool> busy_{false};
 };
 
@@ -137,10 +142,10 @@ PYBIND11_MODULE(_adjoint, m) {
     m.doc() = "The compiled reverse sweep over a trace (docs/gradients.md).";
     py::class_<Adjoint>(m, "Adjoint",
                         "The adjoint of a machine's state, carried backwards over traces.\n\n"
-                        "opcodes: 256 (mnemonic, mode, cycles). lanes: cotangent vectors at once, 1, 4 or 8. bits: True for the\n"
+                        "opcodes: 256 (mnemonic, mode, cycles). image: uint8[N], the ROM. lanes: cotangent vectors at once, 1, 4 or 8. bits: True for the\n"
                         "`bit` rules (eight derivatives a byte), False for `value`. Raises ValueError for anything out of range.")
-        .def(py::init<const std::vector<std::tuple<std::string, std::string, int>>&, int64_t, int64_t, int, bool>(),
-             py::arg("opcodes"), py::arg("rom_size"), py::arg("cart_size"), py::arg("lanes"), py::arg("bits"))
+        .def(py::init<const std::vector<std::tuple<std::string, std::string, int>>&, const Bytes&, int64_t, int, bool>(),
+             py::arg("opcodes"), py::arg("image"), py::arg("cart_size"), py::arg("lanes"), py::arg("bits"))
         .def_property_readonly("state", &Adjoint::state,
                                "float64[344, 1 or 8, lanes], writable: adjoint of every location below 344")
         .def_property_readonly("cart", &Adjoint::cart, "float64[c, 1 or 8, lanes], writable: of cartridge RAM")

@@ -310,6 +310,89 @@ inline int32_t stack(int sp, bool write) {
     return sp & 0x80 ? sp & 0x7F : write ? TIA_W + (sp & 0x3F) : TIA_R + (sp & 0x0F);
 }
 
+// The byte of RAM before instruction `at`: the trace has what was written, so the writes are looked up.
+template <int K, int B> int Sweep<K, B>::ram_before(int cell) {
+    if (stores.empty()) {
+        stores.resize(128);
+        const auto put = [this](int32_t location, int64_t k, int value) {
+            if (location >= 0 && location < 128)
+                stores[location].push_back({k, static_cast<uint8_t>(value)});
+        };
+        for (int64_t k = 0; k < t.instrs; ++k) {
+            const Instr& r = t.instr[k];
+            const Opcode& op = ops[r.opcode];
+            if (op.stores)
+                put(r.ea_loc, k, r.wr);
+            else if (op.always) {
+                put(stack(r.sp, true), k, (r.pc + 2) >> 8);
+                put(stack(r.sp - 1, true), k, r.pc + 2);
+                if (op.kind == Kind::BRK)
+                    put(stack(r.sp - 2, true), k, r.p | 0x30);
+            }
+        }
+    }
+    const std::vector<Written>& all = stores[cell];
+    const auto next = std::partition_point(all.begin(), all.end(), [this](const Written& w) { return w.instr < at; });
+    return next == all.begin() ? t.x0[cell] & 255 : (next - 1)->value;
+}
+
+// What an instruction that read r.rd at r.ea would have read at another address; r.rd where that is not known: the
+// TIA, the RIOT's ports, and where a mapper has switches, other slices, or RAM.
+template <int K, int B> int Sweep<K, B>::entry(int address, const Instr& r) {
+    address &= 0xFFFF;
+    if ((address & 0x1280) == 0x80)
+        return ram_before(address & 0x7F);
+    if (!(address & r.ea & 0x1000) || r.ea_loc < ROM || r.ea_loc - ROM >= out.rom_size || out.cart_size >= 1024)
+        return r.rd;
+    const int place = address & 0xFFF;
+    const int64_t index = r.ea_loc - ROM + address - r.ea;
+    if (place < 0x100 && (out.cart_size || (out.rom_size > 4096 && out.rom_size % 4096)))
+        return r.rd;
+    if (out.rom_size <= 4096)
+        return out.image[(index + 2 * 65536 / out.rom_size * out.rom_size) % out.rom_size];
+    if ((address ^ r.ea) & 0xC00 || place >= 0xFE0 || index < 0 || index >= out.rom_size)
+        return r.rd;
+    return out.image[index];
+}
+
+// The byte that was read has adjoint g: what its address was made of, as the table's other entries say.
+template <int K, int B> void Sweep<K, B>::look_up(Index index, const Instr& r, const double* g) {
+    bool any = false;
+    for (int j = 0; j < N; ++j)
+        any = any || g[j] != 0.0;
+    if (!any)
+        return;
+    const auto part = [&](double* to, int u, auto address) {
+        const auto at_part = [&](int v) { return address(v) == r.ea ? r.rd : entry(address(v), r); };
+        if constexpr (K == 1)
+            add(to, g, (at_part(u + 1) - at_part(u - 1)) / 2.0);
+        else
+            difference(at_part, u, g, to);
+    };
+    const int base = index == Index::x || index == Index::y ? r.b1 | r.b2 << 8 : r.b1;
+    const auto plain = [base](int v) { return (base + v) & 0xFFFF; };
+    const auto page = [base](int v) { return (base + v) & 0xFF; };
+    switch (index) {
+    case Index::x: part(X, r.x, plain); live |= LX; break;
+    case Index::y: part(Y, r.y, plain); live |= LY; break;
+    case Index::page_x: part(X, r.x, page); live |= LX; break;
+    case Index::page_y: part(Y, r.y, page); live |= LY; break;
+    case Index::pointer:
+    case Index::pointer_y: {
+        const int y = index == Index::pointer_y ? r.y : 0, pointer = (r.ea - y) & 0xFFFF;
+        part(cell(r.ptr0), pointer & 255, [=](int v) { return ((pointer & 0xFF00) + v + y) & 0xFFFF; });
+        part(cell(r.ptr1), pointer >> 8, [=](int v) { return ((pointer & 0xFF) + (v << 8) + y) & 0xFFFF; });
+        if (index == Index::pointer_y) {
+            part(Y, y, [=](int v) { return (pointer + v) & 0xFFFF; });
+            live |= LY;
+        }
+        break;
+    }
+    case Index::none:
+        break;
+    }
+}
+
 // Where a read-modify-write instruction read its byte: ea_loc says where it wrote.
 inline int32_t modify_location(const Instr& r) {
     if (r.ea_loc >= CART || (r.ea_loc >= 0 && r.ea_loc < 128))
@@ -342,10 +425,16 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
         clear(g);
         return false;
     };
+    // the operand has adjoint what
+    auto read = [&](const double* what) {
+        give(from, r, what);
+        if (op.index != Index::none)
+            look_up(op.index, r, what);
+    };
     auto load = [&](double* reg, uint32_t bit) {
         grab(reg, bit);
         from_nz(m, g);
-        give(from, r, g);
+        read(g);
     };
     auto transfer = [&](double* to, uint32_t to_bit, double* source, uint32_t source_bit, int value) {
         grab(to, to_bit);
@@ -364,14 +453,14 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
         clear(h);
         logic(kind, a, m, g, A, h);
         live |= LA;
-        give(from, r, h);
+        read(h);
     };
     auto compared = [&](double* reg, uint32_t bit, int value) {
         clear(g);
         clear(h);
         compare(value, m, g, reg, h);
         live |= bit;
-        give(from, r, h);
+        read(h);
     };
     // the rest of a read-modify-write whose result's adjoint is g
     auto modified = [&](Kind kind) {
@@ -444,7 +533,7 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
         from_nz((subtract ? sub(a, m, carry, decimal) : adjoint::add(a, m, carry, decimal)).r, g);
         clear(h);
         adc_sbc(subtract, a, m, carry, decimal, g, h);
-        give(from, r, h);
+        read(h);
         break;
     }
     case Kind::CMP: compared(A, LA, a); break;
@@ -680,7 +769,7 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
         clear(h);
         logic(Kind::AND, sp, m, g, SP, h);
         live |= LSP;
-        give(from, r, h);
+        read(h);
         break;
     case Kind::SHA: {
         double q[N] = {};

@@ -30,6 +30,8 @@ template <int K, int B> void Sweep<K, B>::gather(int64_t i) {
     // what was drawn later depends on the registers, too
     while (segment > 0 && t.segments[segment - 1].tia >= row && t.segments[segment - 1].instr > i)
         draw(t.segments[--segment]);
+    if (!hits.empty())
+        strike_in_force();
     for (; !by_meet.empty() && joins.meet[by_meet.back()] > i; by_meet.pop_back()) {
         const int64_t k = by_meet.back();
         double* const sum = gathered.data() + k * B;

@@ -32,10 +32,14 @@ enum Live : uint32_t {
 
 enum class Source : uint8_t { none, immediate, memory, accumulator };
 
+// What the address of a read depends on: an index register added in 16 or 8 bits, a pointer, or a pointer and Y.
+enum class Index : uint8_t { none, x, y, page_x, page_y, pointer, pointer_y };
+
 struct Opcode {
     Kind kind;
     Source source;
     uint8_t cycles;
+    Index index;
     bool indirect;                 // JMP (abs)
     bool stores;                   // writes the cell at ea_loc
     bool always;                   // pushes more than one byte: must be undone in any case
@@ -135,6 +139,12 @@ inline Opcodes decode(const std::vector<OpcodeRow>& rows) {
                   : row.mode == "accumulator" ? Source::accumulator
                   : row.mode == "implied" || row.mode == "relative" ? Source::none : Source::memory;
         op.indirect = row.mode == "indirect";
+        op.index = row.mode == "absolute,X" ? Index::x
+                 : row.mode == "absolute,Y" ? Index::y
+                 : row.mode == "zeropage,X" ? Index::page_x
+                 : row.mode == "zeropage,Y" ? Index::page_y
+                 : row.mode == "(indirect,X)" ? Index::pointer
+                 : row.mode == "(indirect),Y" ? Index::pointer_y : Index::none;
         op.writes = written(op.kind, op.source == Source::accumulator);
         op.always = op.kind == Kind::JSR || op.kind == Kind::BRK;
         switch (op.kind) {

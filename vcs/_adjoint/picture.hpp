@@ -26,9 +26,18 @@ struct Shown {
     uint8_t inside[3][WIDTH];      // footprint of M0, M1, BL
     uint32_t player_key[2] = {~0u, ~0u}, block_key[3] = {~0u, ~0u, ~0u};
 
-    static int column(int x) { return x >= WIDTH ? x - WIDTH : x; }
+    // The bit of the graphics byte a player shows at x, -1: none.
+    int bit_at(int n, int x, bool reflected) const {
+        const int bit = cell[n][x];
+        return bit >= 0 && reflected ? 7 - bit : bit;
+    }
 
-    void player(int n, int position, int mode, bool skip) {
+    bool player(int n, int x, int graphics, bool reflected) const {
+        const int bit = bit_at(n, x, reflected);
+        return bit >= 0 && (graphics >> bit & 1);
+    }
+
+    void place(int n, int position, int mode, bool skip) {
         uint32_t key = static_cast<uint32_t>(position | mode << 8 | skip << 16);
         if (key == player_key[n])
             return;
@@ -59,7 +68,7 @@ struct Shown {
             // M0 stretched or hidden: Cosmic Ark (tia.md 10)
             const int size = s.nusiz[n] >> 4 & 3, mode = s.nusiz[n] & 7;
             const int width = n == 0 && s.m0mode == 2 ? 0 : 1 << (n == 0 && s.m0mode == 1 ? size | 1 : size);
-            player(n, s.pos[n] % WIDTH, mode, s.skip[n]);
+            place(n, s.pos[n] % WIDTH, mode, s.skip[n]);
             block(n, s.pos[M0 + n] % WIDTH, mode, width);
         }
         block(2, s.pos[BL] % WIDTH, 0, 1 << (s.ctrlpf >> 4 & 3));

@@ -25,6 +25,7 @@ template <int K, int B> void Sweep<K, B>::read_port(int32_t location, const Inst
         else
             for (int k = 6; k < 8; ++k)        // the latched bits
                 add_lane(state(location) + k * B, g + k * B, 1.0);
+        collision_read(location - TIA_R, g);
     } else if (location == TIA_R + 0x0C || location == TIA_R + 0x0D) {
         line(r, location == TIA_R + 0x0C ? 4 : 9, g, 7, -1.0);
     } else if (location == SWCHA) {

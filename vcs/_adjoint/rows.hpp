@@ -61,6 +61,7 @@ enum Location : int32_t {
 enum RowFlag : uint8_t { TAKEN = 1, CROSSED = 2, READ = 4, WROTE = 8 };
 
 constexpr int LINES = 32;          // input lines of a frame (layout.INPUT_SIZE)
+constexpr int LATCHES = 15;        // collision latches (tia.md 11)
 constexpr int WIDTH = 160;
 
 // What one sweep reads: pointers into the caller's arrays, and their lengths.

@@ -9,6 +9,7 @@
 // read and written are rows of it. An instruction none of whose results has an adjoint is skipped, so a
 // sparse question costs little more than reading the trace.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -29,6 +30,8 @@ struct Totals {
     double* rom;
     int64_t rom_size;
     double* lines;                 // [frame][LINES][B], of this sweep
+    double* latches;               // [LATCHES][B], of collision latches that were set before what was swept
+    const uint8_t* image;          // the ROM's bytes
 };
 
 // The relaxation: sharpness of the branch gate; in full mode the weights of a relaxed read, the cell itself first,
@@ -103,7 +106,16 @@ private:
     void branch(const Instr& r, double* flag, uint32_t bit, int sense);
     void give(int32_t location, const Instr& r, const double* g);
     void give_exact(int32_t location, const Instr& r, const double* g);
+    void look_up(Index index, const Instr& r, const double* g);
+    int entry(int address, const Instr& r);
+    int ram_before(int cell);
     void arr_undo(int both, int carry, bool decimal, double* g);
+
+    struct Written {
+        int64_t instr;
+        uint8_t value;
+    };
+    std::vector<std::vector<Written>> stores;      // to each cell of RAM, ascending; empty until one is asked for
 
     // --- join.hpp
     std::vector<int64_t> by_meet;  // joins ascending by their meeting points; from its end those not yet gathered
@@ -141,6 +153,21 @@ private:
     void segments_in_force();
     void draw(const Segment& s);
     void pixel(const Segment& s, const Scene& scene, int x, const double* g);
+    void object(const Segment& s, const Scene& scene, int o, int x, const double* g, double gain);
+    bool lit(const Scene& scene, int o, int x) const;
+
+    // --- collide.hpp
+    struct Hit {
+        int64_t segment;
+        int x, bit;
+        double g[B];
+    };
+    std::vector<Hit> hits;         // of latches that were read, where they were set; not yet swept
+    std::vector<int64_t> clears;   // writes to CXCLR, ascending
+    void collision_read(int reg, const double* g);
+    void latched(int bit, const double* g);
+    void strike(const Hit& hit);
+    void strike_in_force();
     void to_bit(int location, int bit, const double* g, double slope);
 };
 
@@ -177,6 +204,15 @@ Sweep<K, B>::Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& s, c
     }
     tia_forward();
     joins_forward();
+    // latches read after this trace
+    at = t.instrs;
+    for (int bit = 0; bit < LATCHES; ++bit) {
+        double* const kept = out.latches + bit * B;
+        double g[B];
+        std::memcpy(g, kept, sizeof g);
+        std::memset(kept, 0, sizeof g);
+        latched(bit, g);
+    }
 }
 
 template <int K, int B> double* Sweep<K, B>::cell(int32_t location) {

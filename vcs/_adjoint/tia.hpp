@@ -39,6 +39,9 @@ template <int K, int B> void Sweep<K, B>::tia_forward() {
             std::memcpy(keep, regs + 0x20, 5);
             std::memset(regs + 0x20, 0, 5);
             break;
+        case 0x2C:
+            clears.push_back(row);
+            break;
         }
         regs[reg] = w.value;
     }
@@ -127,6 +130,8 @@ template <int K, int B> void Sweep<K, B>::hmove_undo(const TiaRow& w) {
 template <int K, int B> void Sweep<K, B>::segments_in_force() {
     while (segment > 0 && t.segments[segment - 1].tia >= row)
         draw(t.segments[--segment]);
+    if (!hits.empty())
+        strike_in_force();
 }
 
 template <int K, int B> void Sweep<K, B>::draw(const Segment& s) {
@@ -159,26 +164,27 @@ template <int K, int B> void Sweep<K, B>::draw(const Segment& s) {
     }
 }
 
+// The group of the playfield at a column, and the register (0..2) and bit it shows.
+struct Field {
+    int reg, bit;
+    Field(const Segment& s, int x) {
+        int group = x / 4;
+        group = group >= 20 && s.reflect ? 39 - group : group % 20;
+        reg = PF_REGISTER[group];
+        bit = PF_BIT[group];
+    }
+};
+
+// Whether a player, missile or the ball is lit at a column.
+template <int K, int B> bool Sweep<K, B>::lit(const Scene& scene, int o, int x) const {
+    return o <= P1 ? shown.player(o, x, scene.graphics[o], scene.reflected[o]) : scene.on[o - M0] && shown.inside[o - M0][x];
+}
+
 template <int K, int B> void Sweep<K, B>::pixel(const Segment& s, const Scene& scene, int x, const double* g) {
-    const int left = x ? x - 1 : WIDTH - 1, right = x == WIDTH - 1 ? 0 : x + 1;
-    const auto bit_at = [&](int n, int column, bool reflected) {
-        const int bit = shown.cell[n][column];
-        return bit >= 0 && reflected ? 7 - bit : bit;
-    };
-    const auto player = [&](int n, int column, int graphics, bool reflected) {
-        const int bit = bit_at(n, column, reflected);
-        return bit >= 0 && (graphics >> bit & 1);
-    };
-    const auto lit = [&](int o, int column) {
-        return o <= P1 ? player(o, column, scene.graphics[o], scene.reflected[o])
-                       : scene.on[o - M0] && shown.inside[o - M0][column];
-    };
-    int group = x / 4;
-    group = group >= 20 && s.reflect ? 39 - group : group % 20;
-    const int pf_reg = PF_REGISTER[group], pf_bit = PF_BIT[group];
-    uint32_t set = static_cast<uint32_t>(regs[0x0D + pf_reg] >> pf_bit & 1) << PF;
+    const Field field(s, x);
+    uint32_t set = static_cast<uint32_t>(regs[0x0D + field.reg] >> field.bit & 1) << PF;
     for (int o = 0; o < PF; ++o)
-        set |= static_cast<uint32_t>(lit(o, x)) << o;
+        set |= static_cast<uint32_t>(lit(scene, o, x)) << o;
     const auto which = [&](uint32_t lit_set) { return slot(lit_set, scene.score, scene.front, x < 80); };
     double* colour = state(TIA_W + 6 + which(set));
     if constexpr (K == 1)
@@ -186,42 +192,47 @@ template <int K, int B> void Sweep<K, B>::pixel(const Segment& s, const Scene& s
     else
         for (int k = 1; k < 8; ++k)        // bit 0 of a colour register is not wired
             add_lane(colour + k * B, g, 1 << k);
-    for (int o = 0; o < 6; ++o) {
-        const int gain = s.colu[which(set | 1u << o)] - s.colu[which(set & ~(1u << o))];
-        if (!gain)
-            continue;
-        if (o == PF) {
-            to_bit(TIA_W + 0x0D + pf_reg, pf_bit, g, gain);
-            continue;
-        }
-        // the symmetric derivative of the triangular sampler (soft.md 2.8)
-        const int edge = lit(o, left) - lit(o, right);
-        if (edge)
-            add_lane(state(POSITION + o), g, gain * edge / 2.0);
-        if (o <= P1) {
-            const int bit = bit_at(o, x, scene.reflected[o]);
-            if (bit < 0)
-                continue;
-            to_bit(scene.delayed[o] ? GRP0OLD + o : TIA_W + 0x1B + o, bit, g, gain);
-            const int flip = player(o, x, scene.graphics[o], true) - player(o, x, scene.graphics[o], false);
-            if (flip)
-                to_bit(TIA_W + 0x0B + o, 3, g, gain * flip);
-            const int change = (regs[64 + o] >> bit & 1) - (regs[0x1B + o] >> bit & 1);
+    for (int o = 0; o < 6; ++o)
+        if (const int gain = s.colu[which(set | 1u << o)] - s.colu[which(set & ~(1u << o))])
+            object(s, scene, o, x, g, gain);
+}
+
+// Adds gain times the derivative of "object o is lit at column x" (docs/gradients.md 3.3).
+template <int K, int B>
+void Sweep<K, B>::object(const Segment& s, const Scene& scene, int o, int x, const double* g, double gain) {
+    if (o == PF) {
+        const Field field(s, x);
+        to_bit(TIA_W + 0x0D + field.reg, field.bit, g, gain);
+        return;
+    }
+    const int left = x ? x - 1 : WIDTH - 1, right = x == WIDTH - 1 ? 0 : x + 1;
+    // the symmetric derivative of the triangular sampler (soft.md 2.8)
+    const int edge = lit(scene, o, left) - lit(scene, o, right);
+    if (edge)
+        add_lane(state(POSITION + o), g, gain * edge / 2.0);
+    if (o <= P1) {
+        const int bit = shown.bit_at(o, x, scene.reflected[o]);
+        if (bit < 0)
+            return;
+        to_bit(scene.delayed[o] ? GRP0OLD + o : TIA_W + 0x1B + o, bit, g, gain);
+        const int flip = shown.player(o, x, scene.graphics[o], true) - shown.player(o, x, scene.graphics[o], false);
+        if (flip)
+            to_bit(TIA_W + 0x0B + o, 3, g, gain * flip);
+        const int change = (regs[64 + o] >> bit & 1) - (regs[0x1B + o] >> bit & 1);
+        if (change)
+            to_bit(TIA_W + 0x25 + o, 0, g, gain * change);
+    } else if (shown.inside[o - M0][x]) {
+        if (o == BL) {
+            to_bit(scene.delayed[2] ? ENABLOLD : TIA_W + 0x1F, 1, g, gain);
+            const int change = (regs[66] >> 1 & 1) - (regs[0x1F] >> 1 & 1);
             if (change)
-                to_bit(TIA_W + 0x25 + o, 0, g, gain * change);
-        } else if (shown.inside[o - M0][x]) {
-            if (o == BL) {
-                to_bit(scene.delayed[2] ? ENABLOLD : TIA_W + 0x1F, 1, g, gain);
-                const int change = (regs[66] >> 1 & 1) - (regs[0x1F] >> 1 & 1);
-                if (change)
-                    to_bit(TIA_W + 0x27, 0, g, gain * change);
-            } else {
-                const int n = o - M0;
-                if (scene.free[n])
-                    to_bit(TIA_W + 0x1D + n, 1, g, gain);
-                if (scene.enabled[n])
-                    to_bit(TIA_W + 0x28 + n, 1, g, -gain);
-            }
+                to_bit(TIA_W + 0x27, 0, g, gain * change);
+        } else {
+            const int n = o - M0;
+            if (scene.free[n])
+                to_bit(TIA_W + 0x1D + n, 1, g, gain);
+            if (scene.enabled[n])
+                to_bit(TIA_W + 0x28 + n, 1, g, -gain);
         }
     }
 }

@@ -9,6 +9,7 @@ autograd can box. Under the `value` rules its cotangent is a float, under `bit` 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,18 @@ def number(numbers: npt.NDArray[np.float64], index: int) -> Cell:
     return Cell(numbers[index])
 
 
-def latch(latches: npt.NDArray[np.float64], register: int, recorded: int) -> Cell:
+def latch(latches: npt.NDArray[np.float64], register: int, recorded: int, d7: int, d6: int) -> Cell:
     """A read of a collision register: the recorded byte; `latches` float64[16] or [16, 8] is what it is a
-    leaf of."""
+    leaf of, `d7` and `d6` the latches behind its upper bits."""
     return Cell(recorded)
+
+
+def look_up(entry: int, part: int, table: Callable[[int], int]) -> Cell:
+    """A byte read at an address of which `part`, an index or a byte of a pointer, is one summand: `entry`.
+
+    `table` says what would have been read with another value in its place.
+    """
+    return Cell(entry)
 
 
 def pack(*cells: int) -> npt.NDArray[np.float64]:

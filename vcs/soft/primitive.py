@@ -77,7 +77,7 @@ def vjp(
     or shape.
     """
     where = _pixel_array(pixels, trace)
-    back = Backward(len(trace.rom), len(trace.cart0), 1, rules=rules, alpha=alpha, T=T, mode=mode)
+    back = Backward(trace.rom, len(trace.cart0), 1, rules=rules, alpha=alpha, T=T, mode=mode)
     weights = np.zeros(0)
     sizes = {name: len(value) for name, value in forward(trace, where).items()}
     for name, given in cotangents.items():

@@ -12,11 +12,12 @@ pixels are compared with the trace. The rules are those of docs/gradients.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from autograd.extend import Box
 
 from vcs import layout, trace
 from vcs.errors import VcsError
@@ -32,6 +33,8 @@ State = Mapping[str, Any]
 MODES: Final = ("hard", "ste", "full")
 CONTROLS: Final = ("pc",)
 _INDEXED: Final = {"absolute,X", "absolute,Y"}
+_PAGED: Final = {"zeropage,X", "zeropage,Y"}
+_POINTED: Final = {"(indirect,X)", "(indirect),Y"}
 
 # part of the state -> first location, number of cells, whether they are bytes (eight derivatives under `bit`)
 PARTS: Final[dict[str, tuple[int, int, bool]]] = {
@@ -213,6 +216,9 @@ class Run:
         self._segment = 0  # segments done
         self.drawn: list[tuple[npt.NDArray[np.int64], Any]] = []  # which wanted pixels, and their values
         self.history: list[tuple[int, ...]] = []  # the drawing parameters of every segment
+        self._drawn_with: list[tuple[Any, ...]] = []  # the same, boxed
+        self._cleared = 0  # the first segment after the collision latches were cleared ...
+        self._ever_cleared = False  # ... in this trace
         self.tia = tia.Tia(self)
         self.riot = Riot(self, self.start_value(layout.RIOT + 1), self.start_value(layout.TIMER))
         self.cart = Cart(self, self.part("rom"), self.part("cart"))
@@ -317,8 +323,61 @@ class Run:
             return self._code(self._loc1[k], self._b1[k])
         location = self._ea_loc[k]
         if self._columns["flags"][k] & trace.WROTE:
-            location = self._read_location(location)
-        return self._load(location, self._rd[k])
+            return self._load(self._read_location(location), self._rd[k])
+        return self._look_up(mode, self._load(location, self._rd[k]))
+
+    def _look_up(self, mode: str, entry: Any) -> Any:
+        """The byte read at an indexed address, as a function of what the address is made of."""
+        k = self.k
+        ea, cpu = self._ea[k], self.cpu
+        own = plain(entry)
+        parts: list[tuple[Any, Callable[[int], int]]] = []
+        if mode in _INDEXED or mode in _PAGED:
+            base, index = self._b1[k], cpu.x if mode.endswith("X") else cpu.y
+            mask = 0xFF
+            if mode in _INDEXED:
+                base, mask = base | self._b2[k] << 8, 0xFFFF
+            parts = [(index, lambda v: base + v & mask)]
+        elif mode in _POINTED:
+            y = plain(cpu.y) if mode.endswith("Y") else 0
+            pointer = ea - y & 0xFFFF
+            cells = [self._columns[name][k] for name in ("ptr0", "ptr1")]
+            if 0 <= cells[0] < layout.RAM_SIZE:
+                parts.append((self.ram_cell(cells[0]), lambda v: (pointer & 0xFF00) + v + y & 0xFFFF))
+            if 0 <= cells[1] < layout.RAM_SIZE:
+                parts.append((self.ram_cell(cells[1]), lambda v: (pointer & 0xFF) + (v << 8) + y & 0xFFFF))
+            if mode.endswith("Y"):
+                parts.append((cpu.y, lambda v: pointer + v & 0xFFFF))
+        for part, address in parts:
+            if isbox(part):
+                entry = self.op.look_up(entry, part, self._table(address, ea, own))
+        return entry
+
+    def _table(self, address: Callable[[int], int], ea: int, own: int) -> Callable[[int], int]:
+        """What the current instruction, which read `own` at `ea`, would have read at another address; `own`
+        where that is not known: the TIA, the RIOT's ports, and where a mapper has switches, slices or RAM."""
+        ram = [plain(self.ram_cell(i)) for i in range(layout.RAM_SIZE)]
+        rom, size, extra = self.trace.rom, len(self.trace.rom), len(self.trace.cart0)
+        here = self._ea_loc[self.k] - layout.ROM
+
+        def entry(value: int) -> int:
+            at = address(value)
+            place, index = at & 0xFFF, here + at - ea
+            if at == ea:
+                return own
+            if at & 0x1280 == 0x80:
+                return ram[at & 0x7F]
+            if not at & ea & 0x1000 or not 0 <= here < size or extra >= 1024:
+                return own
+            if place < 0x100 and (extra or (size > 4096 and size % 4096)):
+                return own
+            if size <= 4096:
+                return int(rom[index % size])
+            if (at ^ ea) & 0xC00 or place >= 0xFE0 or not 0 <= index < size:
+                return own
+            return int(rom[index])
+
+        return entry
 
     def target(self) -> tuple[Any, Any]:
         """Low and high byte of where JMP or JSR goes."""
@@ -449,6 +508,41 @@ class Run:
         self._row += 1
         self.clock = clock + int(self.trace.frames["start_clock"][self.frame])
         self.tia.write(register, value, clock % 228, delta)
+        if register == 0x2C:
+            self._cleared = self._segment
+            self._ever_cleared = True
+
+    def latch(self, pair: tuple[int, int] | None) -> Any:
+        """A collision latch as the current instruction reads it: a gate where a pixel of this trace had set
+        it, else a constant, because nothing is known about it."""
+        if pair is None:
+            return 0
+        self._draw(self._row)
+        first = self._cleared
+        if not self._ever_cleared and self._set_before(pair):
+            return 0
+        s = self.trace.segments
+        last = first + int(np.searchsorted(s["instr"][first : self._segment], self.k, "right"))
+        if not any(isbox(v) for values in self._drawn_with[first:last] for v in values):
+            return 0
+        numbers = np.array(self.history[first:last], np.int64).reshape(-1, len(tia.PARAMETERS))
+        (hit,) = tia.first_hits(numbers, s[first:last], [pair])
+        if hit is None:
+            return 0
+        segment = first + hit[0]
+        scene = tia.Scene.of(s[segment], np.array([hit[1]]))
+        parts = list(tia.collision_slopes(self.history[segment], scene, pair))
+        used = {part.parameter for part in parts if part.slope.any()}
+        both = zip(self._drawn_with[segment], self.history[segment])
+        given = [v if i in used else n for i, (v, n) in enumerate(both)]
+        return self.op.collision(*given, scene=scene, parts=parts)
+
+    def _set_before(self, pair: tuple[int, int]) -> bool:
+        """Whether a latch was set when the trace began."""
+        for register, pairs in enumerate(tia.READS):
+            if pair in pairs:
+                return bool(self.x0[layout.TIA_R + register] >> 7 - pairs.index(pair) & 1)
+        return False
 
     # ------------------------------------------------------------------------------ the picture
 
@@ -469,6 +563,7 @@ class Run:
                 values = self.tia.parameters()
                 numbers = tuple([plain(v) for v in values])
             self.history.append(numbers)
+            self._drawn_with.append(values)
             if s in wanted:
                 self._draw_wanted(s, wanted[s], values, numbers)
             s += 1
@@ -569,6 +664,11 @@ class Outputs:
     def cart(self) -> Any:
         run = self._run
         return run.op.pack(*[run.cart.ram_cell(i) for i in range(len(run.trace.cart0))])
+
+
+def isbox(value: Any) -> bool:
+    """Whether autograd follows a value."""
+    return isinstance(value, Box)
 
 
 def owners(t: trace.Trace) -> npt.NDArray[np.int32]:

@@ -159,8 +159,8 @@ def _select_rows(ans: Any, logits: Array, rows: Array, temperature: float) -> Ca
 
 
 def _pixels(join: Callable[[tia.Contribution, Array], Any], byte: int) -> Callable[..., Any]:
-    """The rule of `tia.pixels`: all its slopes, put together as the rule set says; a byte has `byte`
-    derivatives."""
+    """The rule of `tia.pixels` and `tia.collision`: all their slopes, put together as the rule set says; a
+    byte has `byte` derivatives."""
 
     def rule(
         argnums: tuple[int, ...], ans: Array, args: tuple[int, ...], kwargs: Any
@@ -172,7 +172,7 @@ def _pixels(join: Callable[[tia.Contribution, Array], Any], byte: int) -> Callab
             }
             for part in kwargs["parts"]:
                 if part.parameter in totals:
-                    totals[part.parameter] = totals[part.parameter] + join(part, g)
+                    totals[part.parameter] = totals[part.parameter] + join(part, np.atleast_1d(g))
             return tuple(totals.values())
 
         return back
@@ -240,7 +240,14 @@ VALUE: Final[dict[str, tuple[Rule, ...]]] = {
     "read": (_scatter,),
     "line": (_scatter,),
     "number": (_scatter,),
-    "latch": (lambda ans, latches, register, recorded: lambda g: _sparse(latches, register, g),),
+    "latch": (
+        lambda ans, latches, register, *rest: lambda g: _sparse(latches, register, g),
+        _no_slope,
+        _no_slope,
+        _scaled(128.0),
+        _scaled(64.0),
+    ),
+    "look_up": (_same, lambda ans, entry, part, table: _scaled((table(part + 1) - table(part - 1)) / 2)(ans)),
     "add": (_same, _same, _same),
     "add_carry": (_scaled(_C_SLOPE),) * 3,
     "add_overflow": _flag_slopes(ops.add_overflow),
@@ -347,8 +354,12 @@ def _bits_right(ans: int, u: int, c: int) -> Callable[[Array], Array]:
     return lambda g: np.insert(g[:-1], 0, 0.0)
 
 
-def _latched(ans: int, latches: Array, register: int, recorded: int) -> Callable[[Array], SparseObject]:
+def _latched(ans: int, latches: Array, register: int, *rest: int) -> Callable[[Array], SparseObject]:
     return lambda g: _sparse(latches, register, g * (BITS[0xC0]))
+
+
+def _entries(ans: int, entry: int, part: int, table: Callable[[int], int]) -> Callable[[Array], Array]:
+    return lambda g: boolean_difference(table, part, g)
 
 
 _SIGNED_WEIGHTS: Final = WEIGHTS * np.array([1, 1, 1, 1, 1, 1, 1, -1])
@@ -378,7 +389,8 @@ BIT: Final[dict[str, tuple[Rule, ...]]] = {
     "read": (_scatter,),
     "line": (_scatter,),
     "number": (_scatter,),
-    "latch": (_latched,),
+    "latch": (_latched, _no_slope, _no_slope, _pick(7), _pick(6)),
+    "look_up": (_same, _entries),
     "add": (_difference(ops.add, 0), _difference(ops.add, 1), _in_flag(ops.add, 2)),
     "add_carry": (
         _flag_difference(ops.add_carry, 0),
@@ -443,7 +455,7 @@ NAMES: Final = ("value", "bit")
 
 @cache
 def rule_set(name: str) -> Any:
-    """The primitives of `ops` and `tia.pixels`, differentiated by the rule set `name` ("value" or "bit").
+    """The primitives of `ops` and of `tia`, differentiated by the rule set `name` ("value" or "bit").
 
     Raises VcsError for another name.
     """
@@ -460,5 +472,7 @@ def rule_set(name: str) -> Any:
     made["relaxed_read"] = primitive(ops.relaxed_read)
     defvjp_argnum(made["relaxed_read"], _weighted)
     made["pixels"] = primitive(tia.pixels)
-    defvjp_argnums(made["pixels"], _pixels(_value_join, 1) if name == "value" else _pixels(_bit_join, 8))
+    made["collision"] = primitive(tia.collision)
+    for drawn in ("pixels", "collision"):
+        defvjp_argnums(made[drawn], _pixels(_value_join, 1) if name == "value" else _pixels(_bit_join, 8))
     return SimpleNamespace(**made)

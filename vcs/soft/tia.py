@@ -3,7 +3,8 @@ twin).
 
 Models the content of every register, the delayed copies, motion, and each pixel as the colour of the
 object that wins it, with the derivative of docs/gradients.md section 3. The beam's timing, strobed
-columns, sizes, priorities and latched collisions are decisions: they come from the trace.
+columns, sizes and priorities are decisions: they come from the trace. A latched collision is the AND of its
+two objects at the first pixel that both lit.
 """
 
 from __future__ import annotations
@@ -53,6 +54,17 @@ PARAMETERS: Final = (
 LOCATIONS: Final = tuple(layout.parse(name) for name in PARAMETERS)
 
 P0, P1, M0, M1, BL, PF = range(6)
+# the objects whose collisions D7 and D6 of each read register latch (tia.md 11)
+READS: Final = (
+    ((M0, P1), (M0, P0)),
+    ((M1, P0), (M1, P1)),
+    ((P0, PF), (P0, BL)),
+    ((P1, PF), (P1, BL)),
+    ((M0, PF), (M0, BL)),
+    ((M1, PF), (M1, BL)),
+    ((BL, PF), None),
+    ((P0, P1), (M0, M1)),
+)
 _ARK_STEPS: Final = (0, 160 - 17, 160 - 18, 160 - 33)
 _FAR: Final = 1000  # offset of a copy that does not exist
 _COPIES: Final = np.array(
@@ -247,49 +259,93 @@ def slopes(values: tuple[Any, ...], scene: Scene) -> Iterator[Contribution]:
     slot = on.slot(lit)
     for k in range(4):
         yield Contribution(k, -1, bright * (slot == k))
-
-    def where(name: str) -> int:
-        return PARAMETERS.index(name)
-
     for o in range(6):
         yes, no = list(lit), list(lit)
         yes[o], no[o] = np.ones_like(lit[o]), np.zeros_like(lit[o])
         gain = bright * (on.colour(yes) - on.colour(no))
         if not gain.any():
             continue
-        if o == PF:
-            for r in range(3):
-                yield Contribution(where(f"PF{r}"), on.pf_bit, gain * (on.pf_register == r))
-            continue
-        # the symmetric derivative of the triangular sampler (soft.md 2.8)
-        left, right = on.lit(o, (x - 1) % 160), on.lit(o, (x + 1) % 160)
-        yield Contribution(where("pos P0") + o, None, gain * (left.astype(int) - right) / 2)
-        if o <= P1:
-            cell = on.player_bit(o, x)
-            bit = on.shown_bit(o, cell, on.reflected[o])
-            there = gain * (bit >= 0)
-            bit = np.maximum(bit, 0)
-            yield Contribution(where(f"GRP{o}"), bit, there * (on.old[o] == 0))
-            yield Contribution(where(f"GRP{o}OLD"), bit, there * (on.old[o] != 0))
-            flipped = on.player(o, x, on.graphics[o], 1).astype(int) - on.player(o, x, on.graphics[o], 0)
-            yield Contribution(where(f"REFP{o}"), 3 + 0 * x, gain * flipped)
-            delayed = on.player(o, x, on.v[f"GRP{o}OLD"], on.reflected[o]).astype(int) - on.player(
-                o, x, on.v[f"GRP{o}"], on.reflected[o]
-            )
-            yield Contribution(where(f"VDELP{o}"), 0 * x, gain * delayed)
-        elif o == BL:
-            there = gain * on.inside(BL, x)
-            old = on.v["VDELBL"] & 1
-            yield Contribution(where("ENABL"), 1 + 0 * x, there * (old == 0))
-            yield Contribution(where("ENABLOLD"), 1 + 0 * x, there * (old != 0))
-            yield Contribution(
-                where("VDELBL"), 0 * x, there * ((on.v["ENABLOLD"] >> 1 & 1) - (on.v["ENABL"] >> 1 & 1))
-            )
-        else:
-            n = o - M0
-            there = gain * on.inside(o, x)
-            yield Contribution(where(f"ENAM{n}"), 1 + 0 * x, there * on.free[n])
-            yield Contribution(where(f"RESMP{n}"), 1 + 0 * x, -there * on.enabled[n])
+        yield from _object_slopes(on, o, gain)
+
+
+def _object_slopes(on: _Objects, o: int, gain: Array) -> Iterator[Contribution]:
+    """The derivative of `gain` times "object o is lit" (docs/gradients.md 3.3)."""
+
+    def where(name: str) -> int:
+        return PARAMETERS.index(name)
+
+    x = on.scene.x
+    if o == PF:
+        for r in range(3):
+            yield Contribution(where(f"PF{r}"), on.pf_bit, gain * (on.pf_register == r))
+        return
+    # the symmetric derivative of the triangular sampler (soft.md 2.8)
+    left, right = on.lit(o, (x - 1) % 160), on.lit(o, (x + 1) % 160)
+    yield Contribution(where("pos P0") + o, None, gain * (left.astype(int) - right) / 2)
+    if o <= P1:
+        cell = on.player_bit(o, x)
+        bit = on.shown_bit(o, cell, on.reflected[o])
+        there = gain * (bit >= 0)
+        bit = np.maximum(bit, 0)
+        yield Contribution(where(f"GRP{o}"), bit, there * (on.old[o] == 0))
+        yield Contribution(where(f"GRP{o}OLD"), bit, there * (on.old[o] != 0))
+        flipped = on.player(o, x, on.graphics[o], 1).astype(int) - on.player(o, x, on.graphics[o], 0)
+        yield Contribution(where(f"REFP{o}"), 3 + 0 * x, gain * flipped)
+        delayed = on.player(o, x, on.v[f"GRP{o}OLD"], on.reflected[o]).astype(int) - on.player(
+            o, x, on.v[f"GRP{o}"], on.reflected[o]
+        )
+        yield Contribution(where(f"VDELP{o}"), 0 * x, gain * delayed)
+    elif o == BL:
+        there = gain * on.inside(BL, x)
+        old = on.v["VDELBL"] & 1
+        yield Contribution(where("ENABL"), 1 + 0 * x, there * (old == 0))
+        yield Contribution(where("ENABLOLD"), 1 + 0 * x, there * (old != 0))
+        yield Contribution(
+            where("VDELBL"), 0 * x, there * ((on.v["ENABLOLD"] >> 1 & 1) - (on.v["ENABL"] >> 1 & 1))
+        )
+    else:
+        n = o - M0
+        there = gain * on.inside(o, x)
+        yield Contribution(where(f"ENAM{n}"), 1 + 0 * x, there * on.free[n])
+        yield Contribution(where(f"RESMP{n}"), 1 + 0 * x, -there * on.enabled[n])
+
+
+def collision(*values: Any, scene: Scene, parts: Sequence[Contribution]) -> Cell:
+    """A collision latch that was set at the one pixel of `scene`, from the values of `PARAMETERS` there.
+
+    `parts` are its `collision_slopes`, which its derivative rule uses.
+    """
+    return Cell(1)
+
+
+def collision_slopes(values: tuple[Any, ...], scene: Scene, pair: tuple[int, int]) -> Iterator[Contribution]:
+    """The derivative of `collision`: an AND of the pair's two gates, both open."""
+    on = _Objects(values, scene)
+    for o in pair:
+        yield from _object_slopes(on, o, np.ones(1))
+
+
+def first_hits(
+    values: npt.NDArray[np.int64], segments: Array, pairs: Sequence[tuple[int, int]]
+) -> list[tuple[int, int] | None]:
+    """For each pair of objects the first pixel of some segments that both light: (segment, column) or None.
+
+    values: int[S, 27], what each segment was drawn with. Blanked pixels collide with nothing; those under the
+    comb do (tia.md 7.1, 7.3).
+    """
+    x0 = segments["x0"].astype(int)
+    lengths = np.where(segments["vblank"] & 2 != 0, 0, segments["x1"].astype(int) - x0)
+    which = np.repeat(np.arange(len(segments)), lengths)
+    if not len(which):
+        return [None] * len(pairs)
+    x = np.arange(len(which)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + x0[which]
+    on = _Objects(tuple(values[which].T), Scene.of(segments[which], x))
+    lit = [on.lit(o, x) for o in range(6)]
+    found: list[tuple[int, int] | None] = []
+    for one, two in pairs:
+        both = np.flatnonzero(lit[one] & lit[two])
+        found.append((int(which[both[0]]), int(x[both[0]])) if len(both) else None)
+    return found
 
 
 class Tia:
@@ -390,7 +446,8 @@ class Tia:
         """A read at the trace's current instruction (tia.md 12): `recorded` holds the latched bits."""
         run = self.run
         if register < 8:
-            return self.op.latch(run.latches, register, recorded & 0xC0 | noise)
+            latches = [run.latch(pair) for pair in READS[register]]
+            return self.op.latch(run.latches, register, recorded & 0xC0 | noise, *latches)
         if register in (0x0C, 0x0D):
             fire = 4 if register == 0x0C else 9
             return self.op.fire_pin(run.line(fire), noise)

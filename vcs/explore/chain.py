@@ -21,8 +21,8 @@ from vcs.errors import VcsError
 from vcs.explore.tape import position
 from vcs.trace import READ, WROTE, Trace
 
-DEEP: Final = 10  # instructions followed along one way
-MOST: Final = 28  # links of a whole chain
+DEEP: Final = 20  # instructions followed along one way
+MOST: Final = 48  # links of a whole chain
 
 # register -> mnemonics that write it; register -> mnemonics that also use its old value
 _WRITES: Final = {
@@ -106,17 +106,31 @@ def _link(trace: Trace, k: int, via: str) -> Link:
 
 
 class _Walk:
+    """Looks backwards through a trace. left: links that the present chain may still have."""
+
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.left = MOST
+        rows = trace.instr
+        self.writers = {
+            name: np.flatnonzero(np.isin(rows["opcode"], codes)) for name, codes in _CODES.items()
+        }
+        self.stores = np.flatnonzero(rows["flags"] & WROTE)
+        self.places = rows["ea_loc"][self.stores]
 
-    def _before(self, mask: Any) -> int:
-        found = np.flatnonzero(mask)
-        return int(found[-1]) if len(found) else -1
+    def _writer(self, register: str, k: int) -> int:
+        """The last row before k that wrote a register, -1 for none."""
+        at = int(np.searchsorted(self.writers[register], k))
+        return int(self.writers[register][at - 1]) if at else -1
+
+    def _store(self, location: int, k: int) -> int:
+        """The last row before k that wrote a byte of memory, -1 for none."""
+        found = np.flatnonzero(self.places[: int(np.searchsorted(self.stores, k))] == location)
+        return int(self.stores[found[-1]]) if len(found) else -1
 
     def register(self, name: str, k: int, via: str, depth: int) -> list[Link]:
         """The way back from a register as it was before instruction k."""
-        j = self._before(np.isin(self.trace.instr["opcode"][:k], _CODES[name]))
+        j = self._writer(name, k)
         if j < 0:
             value = int(self.trace.x0[layout.parse(name)])
             return [Link(f"{name} when the trace began", via, name, value, "start")]
@@ -157,7 +171,8 @@ class _Walk:
         """The first of the equal counting instructions that wrote the register one after the other, and how
         many."""
         column = self.trace.instr["opcode"]
-        rows = np.flatnonzero(np.isin(column[: j + 1], _CODES[register]))
+        rows = self.writers[register]
+        rows = rows[: int(np.searchsorted(rows, j + 1))]
         other = np.flatnonzero(column[rows] != column[j])
         same = rows[int(other[-1]) + 1 :] if len(other) else rows
         return int(same[0]), len(same)
@@ -186,8 +201,7 @@ class _Walk:
         if location >= layout.ROM:
             return [Link("a byte of the cartridge", via, name, value, "ROM")]
         if layout.RAM <= location < layout.RAM_SIZE or layout.CART <= location < layout.ROM:
-            rows = self.trace.instr[:k]
-            j = self._before((rows["ea_loc"] == location) & (rows["flags"] & WROTE > 0))
+            j = self._store(location, k)
             if j >= 0:
                 return self._instruction(j, "", via, depth)
             return [Link("there when the trace began", via, name, value, "start")]
@@ -197,21 +211,18 @@ class _Walk:
 
     def store(self, row: int) -> list[Link]:
         """The way back from a write to a TIA register: row of `Trace.tia`, -1 for before the trace."""
+        self.left = MOST
         if row < 0:
             return [Link("set before the trace began: look further back", end="start")]
         write = self.trace.tia[row]
         k = int(write["instr"])
-        if depth_left := self.left > 0:
-            self.left -= 1
         link = _link(self.trace, k, "value")
         frame = int(self.trace.instr["frame"][k])
         link.line, link.clock = divmod(int(write["clock"]), 228)
         link.frame, link.location = frame, layout.TIA_W_NAMES[int(write["reg"])]
         link.value = int(write["value"])
-        op = int(self.trace.instr["opcode"][k])
-        if depth_left:
-            for register in _STORES.get(_NAMES[op], ""):
-                link.links += self.register(register, k, "value", 1)
+        for register in _STORES.get(_NAMES[int(self.trace.instr["opcode"][k])], ""):
+            link.links += self.register(register, k, "value", 1)
         return [link]
 
 
@@ -239,9 +250,9 @@ def _shape(trace: Trace, winner: int, segment: int, column: int) -> str:
 def pixel(trace: Trace, row: int, column: int) -> dict[str, Any]:
     """What drew a pixel of a trace's last frame, and the ways back from its colour, shape and position.
 
-    Returns object (text), code (of `Trace.winner`), colour (palette index), and for what was drawn:
-    register, the colour register; segment, the object's drawing state in words; chains: name -> list of
-    `Link`. Raises VcsError for a pixel that does not exist.
+    Returns a dict: object (text), code (of `Trace.winner`), colour (palette index), register (of the colour),
+    instruction (the row during which it was drawn), position (of a movable object), and chains (name -> list
+    of `Link`). Raises VcsError for a pixel that does not exist.
     """
     _, height, width = trace.screens.shape
     if not (0 <= row < height and 0 <= column < width):
@@ -254,6 +265,7 @@ def pixel(trace: Trace, row: int, column: int) -> dict[str, Any]:
         "object": OBJECTS[winner],
         "colour": int(trace.screens[-1, row, column]),
         "register": "",
+        "instruction": -1,
         "chains": {},
     }
     if winner == 255:
@@ -261,21 +273,22 @@ def pixel(trace: Trace, row: int, column: int) -> dict[str, Any]:
     found = gradient.origin(trace, gradient.Pixel(row, column))
     seg = trace.segments[found.segment]
     before = int(seg["tia"])
-    answer["register"] = found.register
-    chains: dict[str, list[Link]] = {"colour": _Walk(trace).store(found.write)}
+    answer["register"], answer["instruction"] = found.register, int(seg["instr"])
+    walk = _Walk(trace)
+    chains: dict[str, list[Link]] = {"colour": walk.store(found.write)}
     shape = _shape(trace, winner, found.segment, column)
     if shape:
         limit = before
         old = {"GRP0": ("GRP1", 0), "GRP1": ("GRP0", 1), "ENABL": ("GRP1", 2)}.get(shape)
         if old and seg["vdel"][old[1]]:  # the delayed copy was taken when the other register was written
             limit = max(_last(trace, old[0], before), 0)
-        chains[f"shape ({shape})"] = _Walk(trace).store(_last(trace, shape, limit))
+        chains[f"shape ({shape})"] = walk.store(_last(trace, shape, limit))
     if winner in _MOVABLE:
         n = _MOVABLE[winner]
         name = ("P0", "P1", "M0", "M1", "BL")[n]
         answer["position"] = int(seg["pos"][n])
-        chains[f"motion (HM{name})"] = _Walk(trace).store(_last(trace, f"HM{name}", before))
-        chains[f"placed by RES{name}"] = _Walk(trace).store(_last(trace, f"RES{name}", before))
+        chains[f"motion (HM{name})"] = walk.store(_last(trace, f"HM{name}", before))
+        chains[f"placed by RES{name}"] = walk.store(_last(trace, f"RES{name}", before))
         placed = chains[f"placed by RES{name}"][0]
         placed.value, placed.links = None, []  # a strobe: when it was written counts, not what
     answer["chains"] = chains

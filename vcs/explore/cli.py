@@ -63,7 +63,7 @@ def explore(
     image = roms.find(name)
     source = name if Path(name).suffix == "" and not os.path.exists(name) else str(Path(name).resolve())
     secret = token or secrets.token_urlsafe(24)
-    warm = threading.Thread(target=_warm, daemon=True)
+    warm = threading.Thread(target=_warm, args=(image,), daemon=True)
     server = Server(
         application(image, source, secret, protocol=protocol.value, seed=seed, frames=frames), secret, port
     )
@@ -76,9 +76,12 @@ def explore(
     server.serve_here()
 
 
-def _warm() -> None:
+def _warm(image: roms.Rom) -> None:
     """Load what the first click needs, so that it does not wait for it."""
-    from vcs import _adjoint  # noqa: F401
+    import numpy as np
+
+    from vcs import gradient, machine
     from vcs.explore import explain
 
+    gradient.grad(machine.Machine(image).trace(np.zeros(1, np.int32)), gradient.Pixel(0, 0))
     explain.method_list()

@@ -9,6 +9,7 @@ makes; a registered method of `vcs.xai.methods` scores it as a cause.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -247,6 +248,7 @@ class Moment:
         self.actions = list(actions)
         self.trace = trace
         self._pool = pool
+        self._turn = threading.Lock()  # an oracle's machines serve one thread at a time
 
     @cached_property
     def pool(self) -> Bytes:
@@ -290,9 +292,11 @@ class Moment:
         done = np.zeros(len(flips))
         for at in range(0, len(flips), BLOCK):
             part = flips[at : at + BLOCK]
-            new = [f.do for f in part if f.do not in self.memory]
-            for do, outcome in zip(new, self.oracle.run([(do,) for do in new], screens=True) if new else []):
-                self.memory.add(do, outcome)
+            with self._turn:
+                new = [f.do for f in part if f.do not in self.memory]
+                outcomes = self.oracle.run([(do,) for do in new], screens=True) if new else []
+                for do, outcome in zip(new, outcomes):
+                    self.memory.add(do, outcome)
             done[at : at + len(part)] = [self.memory.read(f.do, output) for f in part]
             if progress:
                 progress(at + len(part), done[at : at + len(part)])
@@ -327,8 +331,9 @@ class Moment:
         why = unfit(method, target)
         if why:
             raise VcsError(why)
-        state = ExplorerState(self)
-        result = found.attribute(state, target.output, state.causes)
+        with self._turn:
+            state = ExplorerState(self)
+            result = found.attribute(state, target.output, state.causes)
         values = result.values if isinstance(result, MethodAttribution) else result
         return checked(values, len(state.causes), method)
 
@@ -398,4 +403,4 @@ def method_list() -> list[dict[str, Any]]:
 def labels(image: roms.Rom) -> dict[int, str]:
     """RAM cell -> published label of a game, from the data of the audit; empty for a game that has none."""
     entries = load_json("audit_candidates.json").get(image.name, [])
-    return {int(e["ram_index"]): e["concept"] or "known cell" for e in entries}
+    return {int(e["ram_index"]): e["concept"] or f"used ({e['source']})" for e in entries}

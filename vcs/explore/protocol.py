@@ -279,6 +279,9 @@ class Session:
             name: [asdict(link) for link in links] for name, links in answer["chains"].items()
         }
         answer["first"] = self.tape.end - len(trace.frames)
+        if self.tape.instruction and answer["instruction"] >= 0:
+            now = int(trace.frames["first_instr"][-1]) + self.tape.instruction
+            answer["waiting"] = answer["instruction"] >= now
         return answer, None
 
     def _byte(self, message: Mapping[str, Any], progress: Progress) -> Answer:
@@ -302,7 +305,9 @@ class Session:
     def _asked(self, message: Mapping[str, Any]) -> tuple[Target, str, str]:
         target = Target.parse(message.get("target"), self.tape.machine.rows)
         rules = choice(message, "rules", tuple(NAMES), NAMES[0])
-        method = choice(message, "method", tuple(m["name"] for m in explain.method_list()), explain.OWN)
+        method = message.get("method", explain.OWN)
+        if method not in [m["name"] for m in explain.method_list()]:
+            raise VcsError("there is no such method here: use gradient or one that `vcs audit` lists")
         return target, rules, method
 
     def _explain(self, message: Mapping[str, Any], progress: Progress) -> Answer:

@@ -220,6 +220,7 @@ class Server(uvicorn.Server):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self.socket.bind((HOST, port))
+            self.socket.listen(64)  # now, so that a second server on the port is refused
         except OSError as why:
             self.socket.close()
             raise VcsError(

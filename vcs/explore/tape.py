@@ -100,9 +100,11 @@ class Tape:
         old = frame - RECENT
         if old % self._stride and old in self._snapshots:
             self._drop([old])
-        if len(self._order) > SNAPSHOTS:
-            self._stride *= 2
-            self._drop([f for f in self._order if f % self._stride and f < frame - RECENT])
+        while len(self._order) > SNAPSHOTS:
+            loose = [f for f in self._order if f % self._stride and not frame - RECENT < f <= frame]
+            self._drop(loose)
+            if not loose:
+                self._stride *= 2
 
     def _drop(self, frames: Sequence[int]) -> None:
         for f in frames:

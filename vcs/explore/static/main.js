@@ -17,7 +17,7 @@ const MEMORY = "glass-vcs-tape";
 const state = {
   about: null, view: null, ram: new Uint8Array(128), actions: [], pokes: [], playing: false, target: null,
   gradient: null, effects: null, scores: null, agreement: null, others: new Map(), romMethod: new Map(), romOracle: new Map(), cell: null,
-  hovering: null, job: 0, saved: 0, part: 0, listed: "",
+  hovering: null, job: 0, saved: 0, part: 0, listed: "", listing: null,
 };
 window.explorer = state; // for the curious, and for the tests
 
@@ -41,18 +41,24 @@ async function asking(message, progress) {
 }
 
 // ---------------------------------------------------------------- the tape the page remembers
+function memory() {
+  const text = state.actions.map((a) => DIGITS[a]).join("");
+  const tape = { rom: state.about.sha256, actions: text, pokes: state.pokes, at: state.view.frame };
+  return { tape, target: state.target };
+}
+
+// For the time after a reload, or after another address was opened in this tab.
 function remember(force = false) {
   if (!state.about || (!force && Date.now() - state.saved < 1000)) return;
   state.saved = Date.now();
-  const text = state.actions.map((a) => DIGITS[a]).join("");
-  const tape = { rom: state.about.sha256, actions: text, pokes: state.pokes, at: state.view?.frame ?? 0 };
   try {
-    sessionStorage.setItem(MEMORY, JSON.stringify({ tape, target: state.target }));
+    sessionStorage.setItem(MEMORY, JSON.stringify(memory()));
   } catch { /* storage is full or forbidden: the page works without */ }
 }
 addEventListener("pagehide", () => remember(true));
 
 function remembered() {
+  if (state.about) return memory();
   try {
     return JSON.parse(sessionStorage.getItem(MEMORY)) ?? {};
   } catch {
@@ -264,6 +270,7 @@ async function explain() {
   state.gradient = found;
   state.scores = found.ram_predicted;
   const own = $("method").value === "gradient";
+  $("method-title").textContent = own ? "method: foretold effect" : "method: score";
   $("target").textContent = `${found.text} = ${number(found.value)}`;
   const cut = found.horizon < Number($("horizon").value) ? " (no further: the boot or a poke)" : "";
   $("facts").textContent = `frames ${found.start + 1}\u2013${found.end}${cut} \u00b7 gradient ${found.ms.toFixed(1)} ms, here after ${took.toFixed(0)} ms`;
@@ -294,6 +301,10 @@ async function explain() {
   $("method-max").textContent = `largest ${number(grids[0].show(state.scores))}`;
   $("oracle-max").textContent = `largest ${number(grids[1].show(answer.effects))}`;
   $("agreement").textContent = answer.agreement === null ? "n/a" : answer.agreement.toFixed(3);
+  if (state.cell === null && state.target.kind !== "ram") {
+    const sizes = answer.effects.map((row) => Math.abs(largest(row)));
+    if (Math.max(...sizes) > 0) state.cell = sizes.indexOf(Math.max(...sizes));
+  }
   $("agreement").title = answer.agreement === null ? "one of the two is the same everywhere: a correlation says nothing" : "";
   showCell();
   const others = await asking(question({ op: "oracle", scope: "others" }));
@@ -332,10 +343,11 @@ function showMethods() {
 }
 
 // ---------------------------------------------------------------- panels
-function heat(value, top) {
-  const bar = make("span", { class: "heat" });
+function heat(row, top) {
+  if (!row) return [make("span", { class: "heat" }), make("span", { class: "figure" }, "\u2013")];
+  const value = largest(row), bar = make("span", { class: "heat" });
   paint(bar, value, top);
-  return bar;
+  return [bar, make("span", { class: "figure" }, number(value))];
 }
 
 function showCell() {
@@ -346,18 +358,31 @@ function showCell() {
   const tops = [method, exact].map((row) => (row ? Math.abs(largest(row)) : 0));
   for (let b = 7; b >= 0; b--) {
     rows.push(make("tr", {}, make("td", {}, `bit ${b}`), make("td", { class: "mono" }, String(value >> b & 1)),
-      make("td", { class: "n" }, method ? heat(method[b], tops[0]) : "", method ? number(method[b]) : "\u2013"),
-      make("td", { class: "n" }, exact ? heat(exact[b], tops[1]) : "", exact ? number(exact[b]) : "\u2013")));
+      make("td", { class: "n" }, ...heat(method && [method[b]], tops[0])), make("td", { class: "n" }, ...heat(exact && [exact[b]], tops[1]))));
   }
   const slope = state.gradient ? state.gradient.ram[i].map(number).reverse().join(" ") : "\u2013";
   const input = make("input", { value: `$${hex(value)}`, size: "5", maxlength: "6", "aria-label": "new value" });
   const form = make("form", { class: "bar", onsubmit: (e) => { e.preventDefault(); poke(`RAM[${i}]`, input.value); } },
     make("b", {}, `RAM[0x${hex(i)}]`), make("span", { class: "dim" }, `$${hex(0x80 + i)}, holds $${hex(value)} = ${value}`),
-    ...(label ? [make("span", { class: "chip RAM" }, label)] : []), input, make("button", { type: "submit" }, "Poke"));
+    ...(label ? [make("span", { class: "chip RAM" }, label)] : []), input, make("button", { type: "submit" }, "Poke"),
+    make("button", { type: "button", id: "explain-cell", onclick: () => pickCell(i) }, "Explain this byte"));
   if ($("cell").contains(document.activeElement) && document.activeElement.tagName === "INPUT") return;
-  $("cell").replaceChildren(form, make("p", { class: "dim" }, `derivative ${slope}${state.gradient?.ram[i].length === 8 ? " (bit 7 to 0)" : ""}`),
-    make("table", {}, make("thead", {}, make("tr", {}, ...["flip", "is", "method", "oracle"].map((t) => make("th", {}, t)))),
-      make("tbody", {}, ...rows)));
+  $("cell").replaceChildren(form, make("div", {}, make("table", {}, make("thead", {}, make("tr", {}, ...["flip", "is", "method", "oracle"].map((t) => make("th", {}, t)))),
+    make("tbody", {}, ...rows)), strongest()),
+  make("p", { class: "dim" }, `derivative at the start: ${slope}${state.gradient?.ram[i].length === 8 ? " (bit 7 to 0)" : " per unit"}`));
+}
+
+// The cells whose flips really do most.
+function strongest() {
+  const box = make("div", { id: "strong" });
+  if (!state.effects) return box;
+  const best = state.effects.map((row, i) => [Math.abs(largest(row)), i]).filter(([v]) => v > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
+  box.append(make("small", {}, best.length ? `${best.length} cells have an effect` : "no flip of RAM has an effect"));
+  for (const [, i] of best.slice(0, 7)) {
+    box.append(make("button", { type: "button", class: "mono", "data-cell": i, onclick: () => clickCell(i) },
+      `RAM[0x${hex(i)}] ${number(largest(state.effects[i]))}`, make("span", { class: "dim" }, `  ${state.about.labels[i] ?? ""}`)));
+  }
+  return box;
 }
 
 function showOthers() {
@@ -367,7 +392,7 @@ function showOthers() {
     const tops = ["method", "oracle"].map((k) => Math.abs(largest(rows.flatMap((o) => o[k] ?? []))));
     rows.sort((a, b) => Math.abs(largest(b.oracle ?? [])) + Math.abs(largest(b.method)) - Math.abs(largest(a.oracle ?? [])) - Math.abs(largest(a.method)));
     const body = rows.map((o) => make("tr", { "data-name": o.name }, make("td", { class: "mono" }, o.name), make("td", { class: "mono n" }, o.group === "inputs" || o.group === "flags" ? String(o.holds) : o.group === "positions" ? String(o.holds) : `$${hex(o.holds)}`),
-      ...["method", "oracle"].map((k, j) => make("td", { class: "n" }, o[k] ? heat(largest(o[k]), tops[j]) : "", o[k] ? number(largest(o[k])) : "\u2013"))));
+      ...["method", "oracle"].map((k, j) => make("td", { class: "n" }, ...heat(o[k], tops[j])))));
     box.replaceChildren(rows.length ? make("table", {}, make("thead", {}, make("tr", {}, ...["place", "holds", "method", "oracle"].map((t) => make("th", {}, t)))), make("tbody", {}, ...body))
       : make("p", { class: "dim" }, "Click something: the largest effect of a flip of each, foretold and exact."));
   };
@@ -382,13 +407,16 @@ function showHot() {
   $("rom-hot").replaceChildren(...chips, ...(chips.length ? [] : [make("span", { class: "dim" }, "no ROM byte has a derivative here")]));
 }
 
-async function list() {
-  if ($("rom").hidden || !state.about) return;
+// Fetch the disassembly if what it depends on has changed; resolves when it is there.
+function list() {
+  if ($("rom").hidden || !state.about) return Promise.resolve();
   const key = `${state.view.frame}/${state.view.instruction}/${state.part}/${state.pokes.length}`;
-  if (state.listed === key) return;
-  state.listed = key;
-  const answer = await asking({ op: "listing", part: state.part, horizon: Number($("horizon").value) });
-  if (answer) listing.setLines(answer.lines);
+  if (state.listed !== key) {
+    state.listed = key;
+    state.listing = asking({ op: "listing", part: state.part, horizon: Number($("horizon").value) })
+      .then((answer) => { if (answer && state.listed === key) listing.setLines(answer.lines); });
+  }
+  return state.listing;
 }
 
 async function showRom(offset) {
@@ -423,7 +451,7 @@ $("bits").addEventListener("change", () => { for (const grid of grids) grid.box.
 function showKnown() {
   const known = Object.entries(state.about.labels);
   $("known").replaceChildren(...known.map(([cell, label]) => make("button", { type: "button", class: "chip RAM", title: `RAM[0x${hex(Number(cell))}]`,
-    onclick: () => pickCell(Number(cell)) }, label)));
+    onclick: () => pickCell(Number(cell)) }, `${hex(Number(cell))} ${label}`)));
 }
 
 function pickCell(cell) {
@@ -432,14 +460,12 @@ function pickCell(cell) {
   showCell();
 }
 
-// In a grid, the first click shows a cell beside the target; a second one makes it the target.
+// A click on a cell shows its bits beside the target; without a target the cell becomes it.
 function clickCell(cell) {
-  const again = state.cell === cell;
+  if (!state.target) { pickCell(cell); return; }
   state.cell = cell;
   tab("cell");
-  if (!state.target || again || state.target.kind === "ram") pick({ kind: "ram", cell });
-  else for (const grid of grids) grid.choose(cell);
-  showCell();
+  for (const grid of grids) grid.choose(cell);
 }
 
 // ---------------------------------------------------------------- poke
@@ -489,7 +515,7 @@ const screen = new Screen($("screen"), $("marks"), {
   hover, pick, busy: () => state.playing,
   leave: () => { if (state.target) showOrigin(); },
 });
-const grids = [new Grid($("ram-method"), clickCell), new Grid($("ram-oracle"), clickCell)];
+const grids = [new Grid($("ram-method"), clickCell, pickCell), new Grid($("ram-oracle"), clickCell, pickCell)];
 const origin = new Origin($("origin"), { ram: pickCell, rom: showRom });
 const listing = new Listing($("listing"));
 const timeline = new Timeline($("thumbs"), $("time"), screen, seek);

@@ -47,16 +47,21 @@ export class Origin {
     }
   }
 
+  // Each way: its name, where it ends, and the steps between, unfolded for the first one.
   ways(chains, first) {
     return Object.entries(chains).map(([name, links], i) => {
-      const way = make("details", { class: "way" });
-      if (i < 1) way.open = true;
       const head = links[0];
-      const found = [...leaves(links).values()];
-      way.append(make("summary", {}, name, make("span", { class: "dim mono" }, head?.row >= 0 ? `  ${head.text}` : `  ${head?.text ?? ""}`)));
-      const sources = found.filter((l) => KIND(l));
-      if (sources.length) way.append(make("div", { class: "leaves" }, make("small", {}, "from"), ...sources.map((l) => this.chip(l))));
-      this.hops(links, 0, first, way);
+      const sources = [...leaves(links).values()].filter((l) => KIND(l));
+      const end = head.row < 0 ? make("span", { class: "dim" }, head.text) : make("span", { class: "mono" }, head.text);
+      const way = make("div", { class: "way" }, make("div", { class: "leaves" }, make("b", {}, name), end,
+        ...(sources.length ? ["\u2190", ...sources.slice(0, 6).map((l) => this.chip(l))] : []),
+        ...(sources.length > 6 ? [make("small", {}, `and ${sources.length - 6} more`)] : [])));
+      if (head.row >= 0) {
+        const steps = make("details", {}, make("summary", {}, "step by step"));
+        if (i < 1) steps.open = true;
+        this.hops(links, 0, first, steps);
+        way.append(steps);
+      }
       return way;
     });
   }
@@ -67,7 +72,8 @@ export class Origin {
     const facts = [`row ${answer.row}, column ${answer.column}`, `colour $${hex(answer.colour)}`];
     if (answer.register) facts.push(answer.register);
     if (answer.position !== undefined) facts.push(`object at column ${answer.position}`);
-    const text = answer.code === 255 ? "blank: nothing drew this pixel" : answer.object;
+    const text = answer.waiting ? "not drawn yet: the beam comes later"
+      : answer.code === 255 ? "blank: nothing drew this pixel" : answer.object;
     this.box.replaceChildren(make("h3", {}, swatch, text, make("span", { class: "dim mono" }, `  ${facts.join(" \u00b7 ")}`)),
       ...this.ways(answer.chains, answer.first));
     this.box.dataset.pixel = `${answer.row},${answer.column}`;

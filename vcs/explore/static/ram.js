@@ -3,7 +3,8 @@
 import { hex, largest, make, number, paint } from "./heat.js";
 
 export class Grid {
-  constructor(box, pick) {
+  // pick(cell) on a click, explain(cell) on a second one right after
+  constructor(box, pick, explain) {
     this.box = box;
     this.cells = [];
     this.values = null;
@@ -15,7 +16,7 @@ export class Grid {
         bar.style.setProperty("--bit", k);
         return bar;
       });
-      const cell = make("button", { type: "button", "data-cell": i, onclick: () => pick(i) }, make("span", {}, "00"), ...bits);
+      const cell = make("button", { type: "button", "data-cell": i, onclick: () => pick(i), ondblclick: () => explain(i) }, make("span", {}, "00"), ...bits);
       box.append(cell);
       this.cells.push(cell);
     }

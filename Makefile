@@ -1,7 +1,9 @@
-# The two commands of the README. Each makes its own environment; nothing outside this folder is touched.
+# The commands of the README. Each makes its own environment; nothing outside this folder is touched.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+UV := $(BIN)/uv pip install -q --python $(BIN)/python
 STAMP := $(VENV)/.installed
 SOURCES := $(wildcard vcs/_hard/*.pyx vcs/_hard/*.pxi vcs/_hard/*.pxd vcs/_hard/*.py vcs/_hard/*.cpp \
 	vcs/_hard/*.h vcs/_adjoint/*.cpp vcs/_adjoint/*.h vcs/data/opcodes.csv)
@@ -9,7 +11,7 @@ SOURCES := $(wildcard vcs/_hard/*.pyx vcs/_hard/*.pxi vcs/_hard/*.pxd vcs/_hard/
 SOURCES := $(filter-out vcs/_hard/cpu.pxi,$(SOURCES))
 JOBS ?= 2
 
-.PHONY: demo test test-all install check clean
+.PHONY: demo test test-all install check docs clean
 
 demo: install
 	$(BIN)/vcs demo
@@ -25,12 +27,24 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# the documentation as a site, in site/; a warning is an error
+docs: install
+	$(UV) -r pyproject.toml --extra docs || $(PIP) install -q --no-compile 'glassvcs[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 install: $(STAMP)
 
 $(STAMP): pyproject.toml setup.py $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --no-compile --disable-pip-version-check -e '.[all]'
+	$(PIP) install -q uv && $(UV) $(BUILD) && $(TOGETHER) || $(PIP) install -q --no-compile -e '.[all]'
 	touch $@
 
+# The other packages arrive, by uv, while pip has the engines compiled: half the time of one after the other.
+# Where uv cannot be had, or does not find its way to the packages, pip does it all. BUILD: what pyproject.toml
+# requires for building.
+BUILD := 'setuptools>=77' 'Cython>=3.0' 'pybind11>=2.12' 'numpy>=2.0'
+TOGETHER = { $(UV) -r pyproject.toml --extra all & packages=$$!; \
+	$(PIP) install -q --no-deps --no-build-isolation -e . && wait $$packages; }
+
 clean:
-	rm -rf build dist *.egg-info vcs/_hard/cpu.pxi vcs/_hard/*.c vcs/_hard/*.so vcs/_adjoint/*.so
+	rm -rf build dist site *.egg-info vcs/_hard/cpu.pxi vcs/_hard/*.c vcs/_hard/*.so vcs/_adjoint/*.so

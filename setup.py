@@ -39,21 +39,23 @@ def found(pattern: str) -> list[str]:
 
 
 def hard() -> list[Extension]:
-    """The hard machine. Its CPU loop is generated from the opcode table, then included by machine.pyx."""
+    """The hard machine. Its CPU loop is generated from the opcode table, then included by machine.pyx, which
+    setuptools hands to Cython when it builds it: beside the compiler of the other engines."""
     if not (ROOT / "vcs/_hard/machine.pyx").exists():
         return []
     import numpy
-    from Cython.Build import cythonize
 
+    if os.environ.get("VCS_ANNOTATE") == "1":
+        from Cython.Compiler import Options
+
+        Options.annotate = True
     subprocess.run([sys.executable, "vcs/_hard/gen_cpu.py"], check=True)
-    extension = Extension(
+    return [Extension(
         "vcs._hard.machine", ["vcs/_hard/machine.pyx"],
         depends=found("vcs/_hard/*.pxi") + found("vcs/_hard/*.pxd") + found("vcs/_hard/*.h"),
         include_dirs=["vcs/_hard", numpy.get_include()],
         extra_compile_args=[*COMPILE, "-Wno-unused-function"], extra_link_args=LINK,
-    )
-    annotate = os.environ.get("VCS_ANNOTATE") == "1"
-    return list(cythonize([extension], annotate=annotate, compiler_directives={"language_level": 3}))
+    )]
 
 
 def native(name: str, pattern: str) -> list[Extension]:

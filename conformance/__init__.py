@@ -9,6 +9,7 @@ pxcs       every screen of ``golden/xitari/frames``
 golden     everything in ``golden/xitari/frames``: RAM, screen, reward, lives, game over
 reset      the boot states of ``reset_vectors.json``, both protocols
 ale        live against the installed ale-py: RAM, screen, reward, lives, game over, frame counters
+trace      a trace file that another emulator wrote: its instructions, and its pixels if asked
 document   writes the tables of ``docs/conformance.md`` from the JSON reports
 =========  ==========================================================================================
 

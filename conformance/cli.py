@@ -314,6 +314,25 @@ def ale(
 
 
 @app.command()
+def trace(
+    file: Annotated[pathlib.Path, typer.Argument(help="trace that your emulator wrote (.npz)")],
+    what: Annotated[
+        str, typer.Option(help="columns of the instructions, and screens or winner, joined by commas")
+    ] = "pc,opcode,a,x,y,sp,p",
+) -> None:
+    """A trace of another emulator against our machine's run from the same start (examples/your_emulator.py).
+
+    Example: python -m conformance trace yours.npz --what pc,a,x,y,sp,p,cycles
+    """
+    from conformance import traces
+    from vcs.trace import Trace
+
+    outcome = traces.compare(Trace.load(file), tuple(name.strip() for name in what.split(",")))
+    report.show("trace", [outcome], console)
+    sys.exit(0 if report.ok([outcome]) else 1)
+
+
+@app.command()
 def document(
     reports: Annotated[list[pathlib.Path], typer.Argument(help="JSON reports of the other commands")],
     into: Annotated[pathlib.Path, typer.Option(help="the page to update")] = (

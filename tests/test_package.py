@@ -41,6 +41,13 @@ def test_one_version() -> None:
     assert re.search(rf"^## {re.escape(vcs.__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.M)
 
 
+def test_make_installs_what_the_build_requires() -> None:
+    required = re.search(r"^requires = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.M)
+    listed = re.search(r"^BUILD := (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert required and listed
+    assert re.findall(r"[\w>=.]+", listed[1]) == re.findall(r"[\w>=.]+", required[1])
+
+
 def test_public_names_load_and_are_documented() -> None:
     for name in vcs.__all__:
         value = getattr(vcs, name)

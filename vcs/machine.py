@@ -215,7 +215,7 @@ class Machine(Core):
 
     def trace(self, actions: Sequence[int] | NDArray[np.integer[Any]]) -> _trace.Trace:
         """Play the actions and record everything that happened (docs/design.md, "The trace")."""
-        return _trace.record(self, np.asarray(actions, np.int32))
+        return _trace.record(self, np.array(actions, np.int32))  # a copy: theirs may be read-only
 
     def __repr__(self) -> str:
         return f"Machine({self.name!r}, protocol={self.protocol!r}, mapper {self.mapper}, frame {self.frame})"

@@ -1,9 +1,9 @@
 """What README and documentation show is run, block by block, and the site is whole.
 
 A page is read as it stands. Its `python` blocks run one after the other in one namespace; a `text` block
-that follows one is what it prints. In a `console` block, lines that begin with `$ vcs` or `$ python` are run and
-must end with exit code 0; `pip`, `git`, `cd` and `make` are shown to be typed by hand. `<!-- slow -->` before a
-block leaves it to the slow tests.
+that follows one is what it prints. In a `console` block, lines that begin with `$ vcs` or `$ python` are
+run and must end with exit code 0; `pip`, `git`, `cd` and `make` are shown to be typed by hand. `<!-- slow
+-->` before a block leaves it to the slow tests.
 """
 
 from __future__ import annotations
@@ -130,6 +130,15 @@ def test_every_block_says_what_it_is(page: Path) -> None:
     outside = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     unfenced = INDENTED.findall(outside)
     assert not unfenced, f"{name(page)}: {unfenced[0]!r} is not run: fence it"
+
+
+def test_the_changes_of_the_recipes_still_fit() -> None:
+    changes = [text for language, text, _, _ in blocks(ROOT / "docs" / "extend.md") if language == "diff"]
+    assert changes
+    for change in changes:
+        done = subprocess.run(["git", "apply", "--check", "--unidiff-zero", "-"], cwd=ROOT, input=change,
+                              text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
 
 
 def test_make_has_the_targets_that_are_shown() -> None:

@@ -47,3 +47,36 @@ def test_a_difference_is_found_and_shrunk(machines: twin.Twin, monkeypatch: pyte
     assert found is not None
     problem, image, text = found
     assert "RAM FF" in problem and len(image) == 4096 and len(text.splitlines()) == 1
+
+
+def latch_probe(cell: int) -> bytes:
+    """An image whose frames end, by the limit of instructions, in code that runs in TIA space: there the opcode
+    is the low six bits of the data-bus latch. RAM holds CLC ($18), but SEC ($38) at `cell`; RAM $8D counts how often
+    SEC ran."""
+    data = bytearray([0xEA] * 4096)
+    start = bytes.fromhex("A918 A280 9500 E8 D0FB A2FC 9A A900 858D")  # all of RAM $18, SP $FC, no count
+    start += bytes((0xA9, 0x38, 0x85, 0x80 + cell)) + bytes.fromhex("A900 18 A200 4C002A")
+    # after 128 reads of TIA space ISB $3F00,X leaves A = $14 + C, and BRK comes here
+    again = bytes.fromhex("C915 A900 658D 858D A2FC 9A A900 A200 18 4C002A")
+    data[: len(start)] = start
+    data[0x80 : 0x80 + len(again)] = again
+    data[-4:] = bytes.fromhex("00F0 80F0")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("cell", [16, 17, 18, 126, 127])
+def test_latch_after_a_frame(machines: twin.Twin, cell: int) -> None:
+    """Rules read RAM over the bus, last (in boxing) cell 17; after an act or a reset all of it is read."""
+    image = latch_probe(cell)
+    machines.check(image, [0] * 5)
+    path = machines.folder / f"{twin.GAME}.bin"
+    path.write_bytes(image)
+    counts = [frame.ram[0x0D] for frame in twin.ours(path, [0] * 5)]
+    assert (counts[0] > 50) == (cell == 17)
+    assert (counts[5] > counts[0]) == (cell == 127)
+
+
+def test_random_bytes(machines: twin.Twin) -> None:
+    """Images that are no program at all, which run wherever they end up."""
+    found = twin.search(machines, "4K", 10, 3, True)
+    assert found is None, found and found[0]

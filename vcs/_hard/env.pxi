@@ -124,8 +124,18 @@ cdef void env_frame(VCS* m, int action_a, int action_b, double strength) noexcep
     elif action_a == ACT_SELECT:
         keys = KEY_SELECT
     env_set_inputs(m, action_a, action_b, strength, keys)
-    run_frame(m)
+    if m.edits == NULL:
+        run_frame(m)
+    else:
+        run_edited(m)
     prog_run(m, P_STEP)
+
+
+cdef inline void env_read_ram(VCS* m) noexcept nogil:
+    """What ale-py does after every act, reset and press of a key: it copies the RAM over the bus, so the latch
+    keeps the last cell. Code that the next frame begins in TIA space sees it (measured, tests/fuzz/twin.py)."""
+    if m.ale:
+        m.s.latch = m.s.ram[127]
 
 
 cdef void env_soft_reset(VCS* m) noexcept nogil:
@@ -133,6 +143,7 @@ cdef void env_soft_reset(VCS* m) noexcept nogil:
     cdef int i
     for i in range(4):
         env_frame(m, ACT_RESET, 0, 1.0)
+    env_read_ram(m)
     m.s.held_a = m.s.held_b = 0
     m.s.held_strength = 1.0
 
@@ -143,7 +154,9 @@ cdef void env_select(VCS* m, int frames) noexcept nogil:
     for i in range(frames):
         env_set_inputs(m, 0, 0, 1.0, KEY_SELECT)
         run_frame(m)
+    env_read_ram(m)
     env_frame(m, 0, 0, 1.0)
+    env_read_ram(m)
     env_count(m)
 
 
@@ -221,6 +234,7 @@ cdef int env_boot(VCS* m) noexcept nogil:
     system_reset(m)
     for i in range(60):
         env_frame(m, 0, 0, 1.0)
+    env_read_ram(m)
     env_soft_reset(m)
     prog_run(m, P_RESET)
     if m.ale:
@@ -257,6 +271,7 @@ cdef inline void env_played_frame(VCS* m, int action_a, int action_b, double str
     if action_a == ACT_RESET:
         action_a = 0
     env_frame(m, action_a, action_b, strength)
+    env_read_ram(m)
     env_count(m)
 
 
@@ -529,6 +544,7 @@ cdef void prog_run(VCS* m, int entry) noexcept nogil:
             k = 0 if k < 0 else (1000 if k > 1000 else k)
             for i in range(k):
                 env_frame(m, p[pc + 1], 0, 1.0)
+            env_read_ram(m)
             frames += k
             pc += 2
         elif op == OP_ROUND:

@@ -690,7 +690,6 @@ class Gen:
             self.ind += 1
             self.instruction(op, name, mode, cycles, penalty)
             self.ind -= 1
-        self.trace("trace_done(m, rec, pc)")
         self.ind -= 1
         put(
             "s.pc = <uint16_t>pc",

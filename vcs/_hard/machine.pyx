@@ -12,7 +12,7 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.math cimport exp, rint
+from libc.math cimport exp
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -276,10 +276,6 @@ cdef bint code_window(VCS* m, uint32_t pc, const uint8_t** base, uint32_t* lo_pc
 include "relax.pxi"
 
 
-cdef inline void trace_done(VCS* m, Instr* rec, uint32_t pc) noexcept nogil:
-    pass
-
-
 include "cpu.pxi"
 
 
@@ -443,7 +439,7 @@ cdef bint skip_begin(VCS* m) noexcept nogil:
     if m.skip_wait > 0:
         m.skip_wait -= 1
         return False
-    if not m.opt & 4 or m.tr != NULL or m.relaxed or m.short_frame or not m.draw:
+    if not m.opt & 4 or m.tr != NULL or m.relaxed or m.short_frame or not m.draw or m.edits != NULL:
         return False
     own_picture(m, &m.cur)
     own_picture(m, &m.prev)
@@ -465,7 +461,8 @@ cdef bint skip_end(VCS* m, bint whole) noexcept nogil:
     m.draw = 1
     if whole and not m.skip_bad:
         return True
-    m.skip_wait = 64                   # such frames come in rows; do not try for a while
+    if m.skip_bad:
+        m.skip_wait = 64               # such frames come in rows; do not try for a while
     memcpy(&m.s, &m.skip_state, sizeof(State))
     if m.cart_ram_size:
         memcpy(m.cart_ram, m.skip_ram, m.cart_ram_size)
@@ -573,7 +570,7 @@ cdef bint state_valid(VCS* m, State* s) noexcept nogil:
 
 # ------------------------------------------------------------------------------------------------ Python
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 _MAGIC = b"VCSS"
 
 
@@ -668,10 +665,6 @@ cdef class Snapshot:
 
     def __hash__(self):
         return hash(self.to_bytes())
-
-
-def _view(cnp.ndarray array):
-    return array
 
 
 cdef class Core:

@@ -121,29 +121,34 @@ cdef void edit_apply(VCS* m, uint8_t* rom, Edit* e) noexcept nogil:
 
 
 cdef void edited_frame(VCS* m, uint8_t* rom, Edit* edits, int n, int frame, int action, int32_t* reward) noexcept nogil:
-    """One agent frame with the edits of that frame; like env_act, but stopping where an edit acts."""
-    cdef int i, at, done = 0, nxt
-    cdef bint inside = False
+    """One agent step with the edits of that frame: env_act, whose frame stops where an edit acts."""
+    cdef int i
     for i in range(n):
         if edits[i].frame == frame:
             if edits[i].instruction < 0:
                 edit_apply(m, rom, &edits[i])
             else:
-                inside = True
-    if not inside:
-        reward[0] = <int32_t>(<uint32_t>reward[0] + <uint32_t>env_act(m, action, 1.0))
-        return
-    if env_over(m):
-        return
-    env_set_inputs(m, action, 0, 1.0, 0)
+                m.edits = edits
+                m.edits_n = n
+                m.edits_frame = frame
+                m.edits_rom = rom
+    reward[0] = <int32_t>(<uint32_t>reward[0] + <uint32_t>env_act(m, action, 1.0))
+    m.edits = NULL                     # the episode may be over: no frame ran
+
+
+cdef void run_edited(VCS* m) noexcept nogil:
+    """run_frame with the edits that act inside it (m.edits), at most 25000 instructions."""
+    cdef Edit* edits = <Edit*>m.edits
+    cdef int i, at, nxt, n = m.edits_n, done = 0
+    m.edits = NULL                     # a step of several frames: the others are ordinary
     frame_begin(m)
     m.exact = 1
-    while True:
+    while not m.s.stop:
         nxt = -1
         for i in range(n):
             at = edits[i].instruction
             # no frame has more than 25000 instructions, and a jammed or endless one has no later moment
-            if edits[i].frame == frame and done <= at < 25000 and (nxt < 0 or at < nxt):
+            if edits[i].frame == m.edits_frame and done <= at < 25000 and (nxt < 0 or at < nxt):
                 nxt = at
         if nxt < 0:
             break
@@ -154,20 +159,13 @@ cdef void edited_frame(VCS* m, uint8_t* rom, Edit* edits, int n, int frame, int 
                 break
         render(m, NOTHING)
         for i in range(n):
-            if edits[i].frame == frame and edits[i].instruction == done:
-                edit_apply(m, rom, &edits[i])
-        done += 1                      # a second edit at this instruction was applied with the first
+            if edits[i].frame == m.edits_frame and edits[i].instruction == done:
+                edit_apply(m, m.edits_rom, &edits[i])
         run_batch(m, 1)
-        if m.s.stop:
-            break
-    if m.s.stop:
-        frame_end(m)
-    else:
-        render(m, NOTHING)
-        run_frame(m)                   # the frame is in progress: this runs the rest of it
-    prog_run(m, P_STEP)
-    env_count(m)
-    reward[0] = <int32_t>(<uint32_t>reward[0] + <uint32_t>m.s.reward)
+        done += 1                      # a second edit at this instruction was applied with the first
+    if not m.s.stop and done < 25000:
+        run_batch(m, 25000 - done)
+    frame_end(m)
 
 
 cdef struct Moment:            # what the future of a run depends on, and what is read of it

@@ -119,8 +119,6 @@ cdef void relax_set(VCS* m, double alpha, double temperature) noexcept nogil:
     """Weights and counters; m.relax_rom must be filled by the caller."""
     cdef int k
     cdef double total = 1.0
-    m.relax_alpha = alpha
-    m.relax_t = temperature
     m.relax_gate = 1.0 / (1.0 + exp(-alpha))
     for k in range(5):
         m.relax_w[k] = exp(-k / temperature)

@@ -81,7 +81,6 @@ cdef struct State:
     int32_t dpc_cycles
     double dpc_frac
     uint8_t ar_hold, ar_pending, ar_write, ar_power
-    uint32_t ar_distinct, ar_count
     # --- console inputs, held during a frame
     uint8_t swcha, swchb       # bytes as the CPU reads them (SWCHB: latched D7 D6 D3)
     uint8_t inpt45[2]          # 0x80 = released
@@ -187,6 +186,10 @@ cdef struct VCS:
     int32_t opt                # bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen pictures undrawn
     int32_t oom                # an allocation failed; Core raises MemoryError
     int32_t draw               # 0: collisions only, nobody will see the picture
+    # --- edits inside the frame to come (oracle.pxi); NULL: none
+    void* edits
+    uint8_t* edits_rom
+    int32_t edits_n, edits_frame
     # --- game program (env.pxi), flat int32 code
     const int32_t* prog
     int32_t prog_len
@@ -206,7 +209,7 @@ cdef struct VCS:
     # --- tracing
     TraceBuf* tr
     # --- relaxation hook (relax.pxi)
-    double relax_alpha, relax_t, relax_gate
+    double relax_gate
     double relax_w[5]          # weights of the bytes k places away
     const uint8_t* relax_rom   # every byte of the ROM as a relaxed read sees it
     const uint8_t* rx_base     # exact bytes of addresses rx_lo .. rx_lo + rx_span - 1

@@ -101,6 +101,24 @@ def soft(games: Games = "core", json: Json = None, seconds: Seconds = 1.0, repea
     _run("soft", games, json, seconds, repeats)
 
 
+@app.command(epilog="Example: python -m bench explore --games pong")
+def explore(
+    games: Games = "core",
+    clicks: Annotated[int, typer.Option(min=1, max=10_000, help="clicks a game")] = 12,
+) -> None:
+    """Milliseconds that the explorer takes to answer what its page asks."""
+    from rich.table import Table
+
+    from bench import explore as e
+
+    table = Table("game", "what", "median, ms", "worst, ms", "processor, ms", "aimed at, ms")
+    with console.status("explore ..."):
+        for row in e.run(chosen_games(games), clicks):
+            aim = f"< {row.target:g}" if row.target else ""
+            table.add_row(row.game, row.what, f"{row.median:.1f}", f"{row.worst:.1f}", f"{row.cpu:.1f}", aim)
+    console.print(table)
+
+
 @app.command()
 def report(
     results: Annotated[list[pathlib.Path], typer.Argument(help="JSON files of the other commands")],

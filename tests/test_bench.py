@@ -43,6 +43,13 @@ def test_rows(name: str, tmp_path: pathlib.Path) -> None:
         assert done.returncode == 2 and not page.exists()
 
 
+def test_latencies_of_the_explorer() -> None:
+    pytest.importorskip("ale_py")
+    done = command("explore", "--games", "pong", "--clicks", "4")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(what in done.stdout for what in ("gradient", "hover", "oracle", "< 1500"))
+
+
 def test_ratio_is_the_median_of_the_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     rates = iter([10.0, 5.0, 30.0, 10.0, 8.0, 8.0])
     monkeypatch.setattr(harness, "rate", lambda work: next(rates))

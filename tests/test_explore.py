@@ -6,6 +6,7 @@ the screenshots of docs/explorer.md.
 
 from __future__ import annotations
 
+import base64
 import csv
 import http.client
 import io
@@ -682,11 +683,11 @@ class Page:
 
     def picture(self) -> np.ndarray[Any, Any]:
         """The colours on the canvas, uint8[210, 160, 3]."""
-        data = self.tab.evaluate(
-            "() => { const c = document.getElementById('screen');"
-            " return Array.from(c.getContext('2d').getImageData(0, 0, c.width, c.height).data); }"
-        )
-        return np.array(data, np.uint8).reshape(-1, 160, 4)[..., :3]
+        from PIL import Image
+
+        url = self.tab.evaluate("document.getElementById('screen').toDataURL()")
+        png = base64.b64decode(url.split(",", 1)[1])
+        return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
 
     def shoot(self, name: str) -> None:
         """A picture for the documentation, if asked for."""
@@ -696,7 +697,8 @@ class Page:
             image = Image.open(io.BytesIO(self.tab.screenshot()))
             target = Path(IMAGES) / f"explore-{name}.png"
             target.parent.mkdir(parents=True, exist_ok=True)
-            image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
+            small = image.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+            small.save(target, optimize=True)
             assert target.stat().st_size < 150_000
 
 
@@ -918,7 +920,6 @@ def test_a_wrong_token_in_a_browser(glass: Served, chromium: Any) -> None:
 def test_task_the_rom_byte_of_pongs_paddle(pong: Served, visit: Callable[..., Page]) -> None:
     """Which ROM byte gives Pong's left paddle its colour? With nothing but the page."""
     page = visit(pong)
-    page.shoot("start")
     page.look_back(2)
     page.click(*PADDLE)
     assert "player 0" in page.text("#origin h3") and "COLUP0" in page.text("#origin h3")
@@ -951,6 +952,7 @@ def test_task_the_ram_byte_of_the_cannon(invaders: Served, visit: Callable[..., 
     page = visit(invaders)
     page.look_back(2)
     page.click(*CANNON)
+    page.press("#origin .way .name:has-text('motion (HMP0)')")
     motion = page.tab.locator("#origin .way", has_text="motion (HMP0)")
     assert motion.locator(".chip.RAM").first.inner_text().startswith("RAM[0x1C]")
     sizes = np.abs(np.array(page.state("scores"))).max(1)
@@ -984,12 +986,15 @@ def test_task_why_the_score_changes(pong: Served, visit: Callable[..., Page]) ->
     page.tab.wait_for_timeout(200)
     page.tab.locator("#time").fill("258")
     page.frame(258)
-    # the digit: its shape comes through a pointer, which the oracle follows and no derivative can
-    page.look_back(3)
+    # the digit: its shape comes through a pointer into a table, which the bit rules and the oracle follow
+    page.look_back(2)
+    page.tab.locator("#rules").select_option("bit")
     page.click(*DIGIT)
-    page.tab.locator("#origin .way", has_text="shape (PF1)").wait_for()
-    effects = np.abs(np.array(page.state("effects"))).max(1)
-    assert effects[0x0D] > 0 and np.abs(np.array(page.state("scores")))[0x0D].max() == 0
+    page.press("#origin .way .name:has-text('shape (PF1)')")
+    assert "LDA ($C5),Y" in page.text("#origin .steps") and page.tab.locator("#origin .hop.address").count()
+    effects, scores = (np.abs(np.array(page.state(name))).max(1) for name in ("effects", "scores"))
+    assert np.flatnonzero(effects).tolist() == np.flatnonzero(scores).tolist() == [0x0D, 0x16]
+    assert float(page.text("#agreement")) > 0.5
     page.press("#ram-oracle [data-cell='13']")
     assert "enemy_score" in page.text("#cell")
     page.shoot("digit")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -33,6 +34,7 @@ from vcs.errors import VcsError
 from vcs.explore.explain import Stopped
 from vcs.explore.protocol import LARGEST, LONG, Session, binary, parse
 
+log = logging.getLogger(__name__)
 HOST: Final = "127.0.0.1"
 NAMES: Final = ("127.0.0.1", "localhost")
 MOST_TABS: Final = 8
@@ -149,8 +151,8 @@ class Tab:
             task = asyncio.create_task(self.long(number, job))
             self.jobs.add(task)
             task.add_done_callback(self.jobs.discard)
-        except VcsError as why:
-            await self.send(number, {"error": str(why)})
+        except Exception as why:
+            await self.send(number, {"error": told(why)})
 
     async def long(self, number: int, job: Callable[[], Any]) -> None:
         """Run a long operation and send its answer."""
@@ -158,8 +160,17 @@ class Tab:
             await self.send(number, *await run_in_threadpool(job))
         except Stopped:
             await self.send(number, {"stopped": True})
-        except VcsError as why:
-            await self.send(number, {"error": str(why)})
+        except Exception as why:
+            await self.send(number, {"error": told(why)})
+
+
+def told(why: Exception) -> str:
+    """What the page is told of a failure: the sentence of a VcsError; anything else is our mistake, and
+    logged."""
+    if isinstance(why, VcsError):
+        return str(why)
+    log.error("a request of the page failed", exc_info=why)
+    return f"the server failed ({type(why).__name__}): its terminal says more; please report it"
 
 
 def application(image: roms.Rom, source: str, token: str, **settings: Any) -> Starlette:

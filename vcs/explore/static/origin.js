@@ -14,7 +14,7 @@ function leaves(links, found = new Map()) {
 
 export class Origin {
   // on: {ram(cell), rom(offset)}
-  constructor(box, on) { this.box = box; this.on = on; }
+  constructor(box, on) { this.box = box; this.on = on; this.kind = "colour"; }
 
   chip(link) {
     const kind = KIND(link);
@@ -47,23 +47,28 @@ export class Origin {
     }
   }
 
-  // Each way: its name, where it ends, and the steps between, unfolded for the first one.
+  // One line a way: its name, its last instruction, where it ends; then the steps of the chosen one.
   ways(chains, first) {
-    return Object.entries(chains).map(([name, links], i) => {
-      const head = links[0];
-      const sources = [...leaves(links).values()].filter((l) => KIND(l));
-      const end = head.row < 0 ? make("span", { class: "dim" }, head.text) : make("span", { class: "mono" }, head.text);
-      const way = make("div", { class: "way" }, make("div", { class: "leaves" }, make("b", {}, name), end,
-        ...(sources.length ? ["\u2190", ...sources.slice(0, 6).map((l) => this.chip(l))] : []),
-        ...(sources.length > 6 ? [make("small", {}, `and ${sources.length - 6} more`)] : [])));
-      if (head.row >= 0) {
-        const steps = make("details", {}, make("summary", {}, "step by step"));
-        if (i < 1) steps.open = true;
-        this.hops(links, 0, first, steps);
-        way.append(steps);
-      }
-      return way;
+    const names = Object.keys(chains);
+    const kind = (name) => name.split(" ")[0];
+    const steps = make("div", { class: "steps" });
+    const heads = names.map((name) => {
+      const head = chains[name][0];
+      const sources = [...leaves(chains[name]).values()].filter((l) => KIND(l));
+      const button = make("button", { type: "button", class: "name", "aria-pressed": "false", title: "show its steps" }, name);
+      button.addEventListener("click", () => { this.kind = kind(name); show(name); });
+      return make("div", { class: "way leaves" }, button,
+        make("span", { class: head.row < 0 ? "dim" : "mono" }, head.text),
+        ...(sources.length ? ["\u2190", ...sources.slice(0, 4).map((l) => this.chip(l))] : []),
+        ...(sources.length > 4 ? [make("small", {}, `and ${sources.length - 4} more`)] : []));
     });
+    const show = (name) => {
+      steps.replaceChildren();
+      this.hops(chains[name], 0, first, steps);
+      heads.forEach((head, i) => head.firstChild.setAttribute("aria-pressed", String(names[i] === name)));
+    };
+    if (names.length) show(names.find((name) => kind(name) === this.kind) ?? names[0]);
+    return [...heads, steps];
   }
 
   pixel(answer, colour) {

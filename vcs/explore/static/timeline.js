@@ -6,6 +6,7 @@ export class Timeline {
     this.slider = slider;
     this.screen = screen;
     this.pictures = null;
+    this.strip = null;
     this.length = 1;
     slider.addEventListener("input", () => seek(Number(slider.value)));
     canvas.addEventListener("pointerdown", (e) => {
@@ -35,23 +36,34 @@ export class Timeline {
       canvas.getContext("2d").putImageData(image, 0, 0);
       return { frame, canvas };
     });
+    this.strip = null;
     this.draw();
+  }
+
+  // The strip of thumbnails, drawn anew only when they or the size changed.
+  film(width, height) {
+    const key = `${width}x${height}`;
+    if (this.strip && this.stripFor === key) return this.strip;
+    this.stripFor = key;
+    this.strip = new OffscreenCanvas(width, height);
+    const c = this.strip.getContext("2d");
+    const slots = Math.max(1, Math.round(width / (height * 1.52)));
+    for (let i = 0; i < slots && this.pictures; i++) {
+      const wanted = (i + 0.5) / slots * this.length;
+      const near = this.pictures.reduce((a, b) => (Math.abs(b.frame - wanted) < Math.abs(a.frame - wanted) ? b : a));
+      c.drawImage(near.canvas, i * width / slots, 0, width / slots - 1, height);
+    }
+    return this.strip;
   }
 
   draw() {
     const ratio = window.devicePixelRatio || 1;
     const width = Math.round(this.canvas.clientWidth * ratio), height = Math.round(this.canvas.clientHeight * ratio);
     if (!width || !height) return;
-    this.canvas.width = width;
-    this.canvas.height = height;
+    if (this.canvas.width !== width || this.canvas.height !== height) { this.canvas.width = width; this.canvas.height = height; }
     const c = this.canvas.getContext("2d");
-    const each = height * 1.52;
-    const slots = Math.max(1, Math.round(width / each));
-    for (let i = 0; i < slots && this.pictures; i++) {
-      const wanted = (i + 0.5) / slots * this.length;
-      const near = this.pictures.reduce((a, b) => (Math.abs(b.frame - wanted) < Math.abs(a.frame - wanted) ? b : a));
-      c.drawImage(near.canvas, i * width / slots, 0, width / slots - ratio, height);
-    }
+    c.clearRect(0, 0, width, height);
+    c.drawImage(this.film(width, height), 0, 0);
     c.fillStyle = "rgba(0,0,0,.35)";
     const now = (this.frame ?? 0) / this.length * width;
     c.fillRect(now, 0, width - now, height);

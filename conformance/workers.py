@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import json
 import multiprocessing
 import os
@@ -31,6 +32,7 @@ from rich.progress import (
 
 from conformance.cases import DIFFERENT, EQUAL, ERROR, SKIPPED, Case, Outcome
 from vcs import files
+from vcs.errors import VcsError
 
 Runner = Callable[[Case], Outcome]
 
@@ -185,12 +187,14 @@ def run(
         outcomes = _pooled(runner, todo, jobs, timeout) if jobs else _serial(runner, todo)
         out = None
         try:
-            out = open(journal, "a") if journal is not None else None  # noqa: SIM115 (closed below)
+            # unbuffered: what could not be written must not be tried again by close()
+            out = open(journal, "ab", buffering=0) if journal is not None else None  # noqa: SIM115
             for outcome in outcomes:
                 done[outcome.case.key] = outcome
                 if out is not None:
-                    out.write(_line(stamp, outcome))
-                    out.flush()
+                    line = _line(stamp, outcome).encode()
+                    if out.write(line) != len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if outcome.status in (DIFFERENT, ERROR):
                     bad += 1
                     progress.console.print(
@@ -202,6 +206,11 @@ def run(
                     description=outcome.case.game,
                     bad=f"[red]{bad} not equal[/]" if bad else "",
                 )
+        except OSError as why:
+            raise VcsError(
+                f"the journal {journal} cannot be written ({why.strerror}): choose a --report elsewhere; the "
+                "same command with --resume goes on"
+            ) from None
         except KeyboardInterrupt:
             complete = False
         finally:

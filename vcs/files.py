@@ -25,6 +25,8 @@ def write(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> 
     try:
         with os.fdopen(handle, "wb") as file:
             fill(file)
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes files that only the owner can read

@@ -14,7 +14,6 @@ import importlib.util
 import os
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -164,12 +163,14 @@ def _read(path: Path) -> bytes:
                        "name") from None
     except IsADirectoryError:
         raise VcsError(f"{path} is a folder: give the path of one cartridge image in it") from None
-    except (EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as why:
-        raise VcsError(f"{path} is a damaged or unreadable archive ({why}): unpack it, or fetch it "
-                       "again") from None
+    except VcsError:
+        raise
     except OSError as why:
         reason = why.strerror or str(why)
         raise VcsError(f"{path} cannot be read ({reason}): give a readable cartridge image") from None
+    except Exception as why:  # a damaged archive makes zipfile, gzip and zlib raise many kinds
+        raise VcsError(f"{path} is a damaged or unreadable archive ({why}): unpack it, or fetch it "
+                       "again") from None
 
 
 def _check(data: bytes, what: str) -> None:

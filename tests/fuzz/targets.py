@@ -1,7 +1,7 @@
 """What is fuzzed. A target draws hostile input and says what may come of it: an answer, or one VcsError.
 
 Anything else that escapes (another exception, a crash, a hang, a different future) is a fault. The driver is
-`tests/fuzz/__main__.py`; `tests/fuzz/test_fuzz.py` is the short run of CI.
+`tests/fuzz/runner.py`; `tests/fuzz/test_fuzz.py` is the short run of CI.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def look(m: vcs.Machine) -> tuple[Any, ...]:
     )
 
 
-# ------------------------------------------------------------------------------------------------- cartridges
+# ------------------------------------------------------------------------------------------ cartridges
 
 SIZES = (
     2048,
@@ -254,7 +254,7 @@ def check_archive(drawn: Any) -> None:
             roms.find(path)
 
 
-# ------------------------------------------------------------------------------------------------- mutations
+# ------------------------------------------------------------------------------------------ mutations
 
 
 def mutations() -> Strategy:
@@ -294,7 +294,7 @@ def mutate(data: bytes, changes: list[tuple[Any, ...]]) -> bytes:
     return bytes(out)
 
 
-# ------------------------------------------------------------------------------------------------- snapshots
+# ------------------------------------------------------------------------------------------ snapshots
 
 SNAPSHOT_HEAD = 40  # magic, version, hash
 
@@ -343,7 +343,7 @@ def check_snapshot(drawn: Any) -> None:
         need(Snapshot.from_bytes(m.snapshot().to_bytes()) == m.snapshot(), "not the same after a round trip")
 
 
-# ------------------------------------------------------------------------------------------------- traces
+# ------------------------------------------------------------------------------------------ traces
 
 
 @cache
@@ -418,7 +418,7 @@ def check_trace(drawn: Any) -> None:
         repr(t)
 
 
-# ------------------------------------------------------------------------------------------------- pokes
+# ------------------------------------------------------------------------------------------ pokes
 
 
 def pokes() -> Strategy:
@@ -574,7 +574,7 @@ def check_moment(drawn: Any) -> None:
     need(by_hand.ram.tobytes() == ram[0, 0].tobytes(), f"RAM after an edit at instruction {instruction}")
 
 
-# ------------------------------------------------------------------------------------------------- game rules
+# ------------------------------------------------------------------------------------------ game rules
 
 
 def trees() -> Strategy:
@@ -651,7 +651,7 @@ def run_program(program: Any, frames: int) -> None:
             need(isinstance(m.lives, int) and m.over in (True, False), "the outputs' types")
 
 
-# ------------------------------------------------------------------------------------------------- records
+# ------------------------------------------------------------------------------------------ records
 
 
 @cache
@@ -746,7 +746,7 @@ def check_record(drawn: Any) -> None:
         need(len(found) <= 1, "one file gave several records")
 
 
-# ------------------------------------------------------------------------------------------------- commands
+# ------------------------------------------------------------------------------------------ commands
 
 COMMANDS = (
     "info",
@@ -871,7 +871,7 @@ def check_cli(drawn: Any) -> None:
     need(code == 0 or text.strip() or out.getvalue().strip(), "refused without a word")
 
 
-# ------------------------------------------------------------------------------------------------- vector
+# ------------------------------------------------------------------------------------------ vector
 
 
 def vector_calls() -> Strategy:
@@ -920,8 +920,10 @@ def check_vector(drawn: Any) -> None:
     from vcs.env.vector import EnvSnapshot
 
     env = vector()
-    if env._pool.in_flight():
-        env.recv()
+    if env._pool.in_flight():  # fewer than a recv() waits for
+        env.close()
+        vector.cache_clear()
+        env = vector()
     env.reset(seed=1)
     kept = env.snapshot(0)
     for name, value in drawn:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz.__main__ import chunk
+from tests.fuzz.runner import chunk
 from tests.fuzz.targets import TARGETS
 
 # so that all targets together stay below twenty seconds
@@ -23,6 +23,10 @@ def test_short(name: str) -> None:
 FOUND: dict[str, tuple[str, Any]] = {
     "an edit inside a frame counted no instruction of code in RAM": ("moment", ("2K", 2, 0, 0, True)),
     "a damaged npz of an audit record gave a traceback": ("record", ("npz", [("byte", 106, 0)])),
+    "a damaged zip file gave a traceback": (
+        "archive",
+        ("zip", 1, [("insert", 35, bytes(8)), ("drop", 4, 8)]),
+    ),
 }
 
 

@@ -21,8 +21,11 @@ cdef void rgb_rows(const uint8_t* px, int rows, const uint32_t* lut, uint8_t* ou
 def play(Core core not None, int action, int frames, float strength=1.0):
     """`frames` frames with one action, whatever frame_skip is; returns the sum of their rewards (int)."""
     cdef int total
+    cdef VCS* m = core._mine()
+    core.busy = True
     with nogil:
-        total = env_play(core.m, action, strength, frames)
+        total = env_play(m, action, strength, frames)
+    core.busy = False
     core._check()
     return total
 
@@ -33,8 +36,11 @@ def picture_rgb(Core core not None, const uint32_t[::1] lut not None):
         raise VcsError(f"the colour table has {lut.shape[0]} entries; pass 256")
     out = np.empty((core.m.h, W, 3), np.uint8)
     cdef uint8_t[:, :, ::1] view = out
+    cdef VCS* m = core._mine()
+    core.busy = True
     with nogil:
-        rgb_rows(core.m.cur.px, core.m.h, &lut[0], &view[0, 0, 0])
+        rgb_rows(m.cur.px, m.h, &lut[0], &view[0, 0, 0])
+    core.busy = False
     return out
 
 
@@ -46,10 +52,12 @@ def picture_gray(Core core not None, const uint8_t[::1] lut not None):
     out = np.empty((core.m.h, W), np.uint8)
     cdef uint8_t[:, ::1] view = out
     cdef uint8_t* o = &view[0, 0]
-    cdef const uint8_t* px = core.m.cur.px
+    cdef VCS* m = core._mine()
+    core.busy = True
     with nogil:
-        for i in range(core.m.h * W):
-            o[i] = lut[px[i]]
+        for i in range(m.h * W):
+            o[i] = lut[m.cur.px[i]]
+    core.busy = False
     return out
 
 
@@ -59,9 +67,12 @@ def run_program(Core core not None, int entry):
     entry: `vcs.games.H_INIT` .. `H_START`. Raises VcsError if the program is damaged or does not end."""
     if not P_INIT <= entry <= P_START:
         raise VcsError(f"entry {entry} does not exist; use vcs.games.H_INIT to H_START")
-    core.m.fault = 0
+    cdef VCS* m = core._mine()
+    m.fault = 0
+    core.busy = True
     with nogil:
-        prog_run(core.m, entry)
+        prog_run(m, entry)
+    core.busy = False
     core._check()
     if core.m.fault == FAULT_PROGRAM:
         raise VcsError("the game's program is damaged or ran too long; check the game table")

@@ -9,4 +9,6 @@ cdef class Core:
     cdef readonly str rom_sha256
     cdef object program
     cdef object relaxed_rom
+    cdef bint busy             # a thread runs it without the GIL
     cdef _check(self)
+    cdef VCS* _mine(self) except NULL

@@ -612,6 +612,8 @@ cdef class Snapshot:
 
     def to_bytes(self):
         """Serialise (about 102 KB)."""
+        if self.cur == NULL:
+            raise VcsError("the snapshot is empty; take one with snapshot()")
         body = (self.rom_sha256.encode() + struct.pack("<iii", self.rows, len(self.cart), sizeof(State))
                 + PyBytes_FromStringAndSize(<char*>&self.s, sizeof(State)) + self.cart
                 + PyBytes_FromStringAndSize(<char*>self.cur.px, W * ROWS)
@@ -687,7 +689,7 @@ cdef class Core:
                  int paddle_min=27450, int paddle_max=790196, program=None, uint32_t system_seed=4753849,
                  uint32_t cart_seed=0, uint32_t sticky_seed=0, double sticky_p=0.0, int frame_skip=1, int max_frames=0,
                  int reward_min=-2147483648, int reward_max=2147483647, bint trunc_on_life=False):
-        cdef VCS* m = self.m
+        cdef VCS* m = self._mine()
         cdef const int32_t[::1] code
         if not 0 <= mapper < M_COUNT:
             raise VcsError(f"mapper number {mapper} is unknown; known are 0 to {M_COUNT - 1}")
@@ -740,12 +742,21 @@ cdef class Core:
             cart_power_on(m)
             env_power_on(m, system_seed)
 
+    cdef VCS* _mine(self) except NULL:
+        """The machine, for the calling thread alone. Whoever lets go of the GIL sets `busy` meanwhile."""
+        if self.busy:
+            raise VcsError("this machine is running on another thread; give each thread its own, made with clone()")
+        return self.m
+
     # ------------------------------------------------------------------ running
     def boot(self):
         """reset_game of the protocol (environment.md 3, 4). Raises VcsError if a mode rule gives up."""
+        cdef VCS* m = self._mine()
         cdef int fault
+        self.busy = True
         with nogil:
-            fault = env_boot(self.m)
+            fault = env_boot(m)
+        self.busy = False
         self._check()
         if fault == FAULT_MODE:
             raise VcsError("the game never reached the mode asked for; pick another mode")
@@ -754,9 +765,12 @@ cdef class Core:
 
     def act(self, int action, float strength=1.0):
         """One agent step; returns the reward (int)."""
+        cdef VCS* m = self._mine()
         cdef int r
+        self.busy = True
         with nogil:
-            r = env_act(self.m, action, strength)
+            r = env_act(m, action, strength)
+        self.busy = False
         self._check()
         return r
 
@@ -766,26 +780,32 @@ cdef class Core:
         out = np.zeros(a.shape[0], np.int32)
         cdef int32_t[::1] r = out
         cdef Py_ssize_t i
+        cdef VCS* m = self._mine()
+        self.busy = True
         with nogil:
             for i in range(a.shape[0]):
-                r[i] = env_act(self.m, a[i], 1.0)
+                r[i] = env_act(m, a[i], 1.0)
+        self.busy = False
         self._check()
         return out
 
     def system_reset(self):
         """The console's reset line: RIOT, TIA, cartridge, CPU (cpu.md 10.2)."""
-        system_reset(self.m)
+        system_reset(self._mine())
         self._check()
 
     def run_frame(self):
         """One frame call with the inputs as they are; no environment step."""
+        cdef VCS* m = self._mine()
+        self.busy = True
         with nogil:
-            run_frame(self.m)
+            run_frame(m)
+        self.busy = False
         self._check()
 
     def step_instruction(self):
         """One instruction; starts and ends frames as they come. Returns True if it ended a frame."""
-        cdef VCS* m = self.m
+        cdef VCS* m = self._mine()
         frame_begin(m)
         m.exact = 1
         if m.relaxed:
@@ -801,7 +821,7 @@ cdef class Core:
 
     def set_inputs(self, int action_a=0, int action_b=0, float strength=1.0, int keys=0):
         """Hold controllers and keys (1 RESET, 2 SELECT) for the frames that follow."""
-        env_set_inputs(self.m, action_a, action_b, strength, keys)
+        env_set_inputs(self._mine(), action_a, action_b, strength, keys)
 
     cdef _check(self):
         if self.m.oom:
@@ -813,9 +833,11 @@ cdef class Core:
         """Run agent steps (or, with raw_frames, frame calls with the inputs as they are) traced.
 
         Returns a dict of structured arrays, the rows of docs/design.md, and `rewards`."""
-        cdef VCS* m = self.m
         cdef int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
         cdef Py_ssize_t i
+        rewards = np.zeros(a.shape[0], np.int32)
+        cdef int32_t[::1] r = rewards
+        cdef VCS* m = self._mine()
         cdef TraceBuf* tr = self.spare      # the buffers of the recording before, to save the page faults
         self.spare = NULL
         if tr == NULL:
@@ -823,9 +845,8 @@ cdef class Core:
         if tr == NULL:
             raise MemoryError
         trace_clear(tr, pictures)
-        rewards = np.zeros(a.shape[0], np.int32)
-        cdef int32_t[::1] r = rewards
         m.tr = tr
+        self.busy = True
         try:
             with nogil:
                 for i in range(a.shape[0]):
@@ -836,6 +857,7 @@ cdef class Core:
                         r[i] = env_act(m, a[i], 1.0)
                     if tr.failed:
                         break
+            self.busy = False
             if tr.failed:
                 raise MemoryError("the trace does not fit in memory; trace fewer frames at a time")
             from vcs.trace import DTYPES
@@ -862,7 +884,7 @@ cdef class Core:
     # ------------------------------------------------------------------ state
     def snapshot(self):
         """The machine at this moment, to be restored into any machine of the same ROM and settings."""
-        cdef VCS* m = self.m
+        cdef VCS* m = self._mine()
         cdef Snapshot snap = Snapshot.__new__(Snapshot)
         memcpy(&snap.s, &m.s, sizeof(State))
         snap.cur = frame_share(m.cur)
@@ -875,7 +897,7 @@ cdef class Core:
     def restore(self, Snapshot snap not None, bint sticky=True):
         """Put a snapshot back; RAM and screen read right at once. Without `sticky` the stream of sticky actions
         goes on as it is. Raises VcsError if it is another ROM's."""
-        cdef VCS* m = self.m
+        cdef VCS* m = self._mine()
         cdef Frame* f
         cdef MT stream = m.s.sticky
         if snap.cur == NULL:
@@ -901,8 +923,8 @@ cdef class Core:
 
     def copy_from(self, Core other not None):
         """Become a copy of another machine: settings, ROM and state."""
-        cdef VCS* m = self.m
-        cdef VCS* o = other.m
+        cdef VCS* m = self._mine()
+        cdef VCS* o = other._mine()
         cdef Frame* cur = m.cur
         cdef Frame* prev = m.prev
         cdef uint8_t* ram
@@ -951,7 +973,7 @@ cdef class Core:
         """uint8[rows, 160], a copy of the picture as palette indices."""
         out = np.empty((self.m.h, W), np.uint8)
         cdef uint8_t[:, ::1] view = out
-        memcpy(&view[0, 0], self.m.cur.px, self.m.h * W)
+        memcpy(&view[0, 0], self._mine().cur.px, self.m.h * W)
         return out
 
     @property
@@ -959,14 +981,14 @@ cdef class Core:
         """uint8[rows, 160], a copy of the picture before `screen`, which colour averaging mixes in."""
         out = np.empty((self.m.h, W), np.uint8)
         cdef uint8_t[:, ::1] view = out
-        memcpy(&view[0, 0], self.m.prev.px, self.m.h * W)
+        memcpy(&view[0, 0], self._mine().prev.px, self.m.h * W)
         return out
 
     def screen_into(self, uint8_t[:, ::1] out not None):
         """Copy the picture into a uint8[rows, 160] array."""
         if out.shape[0] != self.m.h or out.shape[1] != W:
             raise VcsError(f"the screen is {self.m.h} x {W}; pass an array of that shape")
-        memcpy(&out[0, 0], self.m.cur.px, self.m.h * W)
+        memcpy(&out[0, 0], self._mine().cur.px, self.m.h * W)
 
     def colours(self, const uint8_t[:, ::1] table not None):
         """uint8[rows, 160, 3]: the picture through a palette, uint8[256, 3]."""
@@ -976,11 +998,13 @@ cdef class Core:
         cdef uint8_t[:, :, ::1] view = out
         cdef uint8_t* to = &view[0, 0, 0]
         cdef const uint8_t* rgb = &table[0, 0]
-        cdef const uint8_t* px = self.m.cur.px
+        cdef VCS* m = self._mine()
         cdef int i
+        self.busy = True
         with nogil:
-            for i in range(self.m.h * W):
-                memcpy(to + 3 * i, rgb + 3 * px[i], 3)
+            for i in range(m.h * W):
+                memcpy(to + 3 * i, rgb + 3 * m.cur.px[i], 3)
+        self.busy = False
         return out
 
     @property
@@ -1126,7 +1150,7 @@ cdef class Core:
 
     def poke_tia(self, int reg, int value):
         """Store to a TIA register ($00-$3F) now, outside the CPU: it takes no time and ends no frame."""
-        cdef VCS* m = self.m
+        cdef VCS* m = self._mine()
         cdef uint32_t cycles = m.s.cycles
         cdef uint8_t stop = m.s.stop
         cdef int32_t vf = m.s.tia.vf
@@ -1145,6 +1169,7 @@ cdef class Core:
         cdef char* p
         if not 0 <= offset < self.rom_len or not 0 <= value < 256:
             raise VcsError(f"ROM[{offset}] = {value} is out of range; this image has {self.rom_len} bytes")
+        self._mine()
         fresh = bytearray(self.rom_padded)
         fresh[offset] = value
         self.rom_padded = bytes(fresh)
@@ -1153,7 +1178,7 @@ cdef class Core:
 
     def poke(self, int address, int value):
         """Store through the bus at the current cycle (RAM, TIA, RIOT, cartridge), outside the CPU."""
-        cdef VCS* m = self.m
+        cdef VCS* m = self._mine()
         if not 0 <= address < 65536 or not 0 <= value < 256:
             raise VcsError(f"address {address} = {value} is out of range; addresses are 0 to 65535, values 0 to 255")
         if not address & 0x1080:
@@ -1180,7 +1205,7 @@ cdef class Core:
         reads, branches: what to relax. shadow: compute and count the casts but use the exact values. drop_cycle:
         leave out the cycle a taken branch pays for another page, as the ports' hook does. The counters of
         ``relaxation`` start at 0. The hook is not part of a snapshot."""
-        cdef VCS* m = self.m
+        cdef VCS* m = self._mine()
         cdef const uint8_t[::1] table
         m.relaxed = 1 if alpha > 0 and temperature > 0 else 0
         if not m.relaxed:
@@ -1245,7 +1270,7 @@ def bus_access(Core core not None, int address, int value=-1, int cycle=-1):
 
     Reads the byte at ``address`` (value -1) or stores ``value``, with the cycle counter first set to ``cycle``
     (-1 leaves it). Returns the byte read, or the byte stored."""
-    cdef VCS* m = core.m
+    cdef VCS* m = core._mine()
     if cycle >= 0:
         m.s.cycles = <uint32_t>cycle
     own_picture(m, &m.cur)
@@ -1257,7 +1282,7 @@ def bus_access(Core core not None, int address, int value=-1, int cycle=-1):
 
 def rebase_cycles(Core core not None):
     """Restart the cycle counter at 0 as a frame start does (cpu.md 11), for tests."""
-    rebase(core.m)
+    rebase(core._mine())
 
 
 include "oracle.pxi"

@@ -211,7 +211,7 @@ def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] ed
     Returns (ram uint8[n, F, 128], changed int32[n, F], reward int32[n], screens uint8[n, rows, 160] or None,
     over uint8[n]), F = H with `every_frame`, else 1; changed counts pixels that differ from `baseline`, -1 without.
     Raises VcsError for a location that cannot be written. Runs without the GIL."""
-    cdef VCS* m = core.m
+    cdef VCS* m = core._mine()
     cdef Py_ssize_t n = first.shape[0] - 1, H = actions.shape[1], F = H if every_frame else 1
     cdef Py_ssize_t i, f, g, k, size = m.h * W
     cdef Edit* list = NULL
@@ -227,7 +227,6 @@ def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] ed
         raise VcsError(f"the baseline must be uint8[{F}, {m.h}, {W}]")
     if follow and reference.shape[0] != H:
         raise VcsError(f"the reference must be int32[{H}]")
-    core.restore(start)
     for i in range(edits.shape[0]):
         loc = edits[i, 2]
         if edit_read(m, loc) < 0:
@@ -250,6 +249,8 @@ def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] ed
     cdef uint8_t[:, :, ::1] pictures = out_screens
     cdef bytes cart_start = start.cart
     cdef const char* cart0 = PyBytes_AS_STRING(cart_start)
+    core.restore(start)
+    core.busy = True
     try:
         if edits.shape[0]:
             list = <Edit*>malloc(edits.shape[0] * sizeof(Edit))
@@ -332,6 +333,7 @@ def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] ed
                             loc = list[k].location - LOC_ROM
                             rom[loc] = rom0[loc]
     finally:
+        core.busy = False
         m.rom = rom0
         if ref != NULL:
             for f in range(H):

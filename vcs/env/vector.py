@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Final
+import threading
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
 import gymnasium
 import numpy as np
@@ -35,6 +37,7 @@ from vcs.machine import Machine, Snapshot, palette
 
 __all__ = ["AtariVectorEnv", "EnvSnapshot"]
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 Results = tuple[
     NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
 ]
@@ -82,6 +85,21 @@ class _Batch:
     def unused(self) -> bool:
         """Whether nobody but us holds one of the arrays, or a view of it."""
         return self._held() == self._unused
+
+
+def _alone(call: Method) -> Method:
+    """Let one thread at a time into a method: two that step one pool would wait for each other's results."""
+
+    @wraps(call)
+    def guarded(env: AtariVectorEnv, *arguments: Any, **named: Any) -> Any:
+        if not env._lock.acquire(blocking=False):
+            raise VcsError("another thread is using this vector environment; give each thread its own")
+        try:
+            return call(env, *arguments, **named)
+        finally:
+            env._lock.release()
+
+    return cast(Method, guarded)
 
 
 def _whole(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
@@ -152,6 +170,9 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         system_random_seed: int = 4753849,
         render_mode: str | None = None,
     ) -> None:
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self._arguments: dict[str, Any] = arguments
+        self._lock = threading.RLock()
         several = not isinstance(game, (str, bytes, os.PathLike))
         self.num_envs = _whole("num_envs", (len(game) if several else 1) if num_envs is None else num_envs, 1)
         games: list[Any] = list(game) if several else [game] * self.num_envs
@@ -243,6 +264,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._started = False
 
     # ------------------------------------------------------------------------------------ Gymnasium's methods
+    @_alone
     def reset(
         self, *, seed: int | Sequence[int | None] | NDArray[Any] | None = None,
         options: dict[str, Any] | None = None,
@@ -276,6 +298,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         obs, _, _, _, info = self._results(batch, self._all)
         return obs, info
 
+    @_alone
     def step(self, actions: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> Results:
         """Step every environment, or those of the mask.
 
@@ -297,6 +320,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._run(self._pool.step, ids, codes, strengths, batch.native)
         return self._results(batch, self._all)
 
+    @_alone
     def send(self, actions: NDArray[Any], env_ids: NDArray[np.integer[Any]] | None = None) -> None:
         """Begin a step and return at once.
 
@@ -316,6 +340,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._pending = self._batch() if direct else None
         self._pool.send(ids, codes, strengths, self._pending.native if self._pending else None)
 
+    @_alone
     def recv(self) -> Results:
         """Wait for `batch_size` results of `send`; returns them as `step` does, `info["env_id"]` tells whose.
 
@@ -334,6 +359,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._pending = None
         return self._results(batch, self._last)
 
+    @_alone
     def render(self) -> tuple[NDArray[np.uint8], ...]:
         """The screens as they are: one uint8[rows, 160, 3] per environment. VcsError: steps are in flight."""
         self._ready("render")
@@ -344,12 +370,14 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._pool.close()
 
     # ----------------------------------------------------------------------------------------- more than that
+    @_alone
     def snapshot(self, index: int) -> EnvSnapshot:
         """Environment `index` at this moment: machine, frame stack, counters, random streams."""
         self._ready("snapshot")
         index = _whole("index", index, 0, self.num_envs - 1)
         return EnvSnapshot(self.machines[index].snapshot(), self._pool.save(index), self._settings)
 
+    @_alone
     def restore(self, snapshot: EnvSnapshot, mask: NDArray[np.bool_] | None = None) -> Results:
         """Put one snapshot into all environments, or into those of the mask (bool (num_envs,)).
 
@@ -367,6 +395,15 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         batch = self._batch()
         self._pool.show(batch.native)
         return self._results(batch, self._all)
+
+    @_alone
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._open()
+        if self._pool.in_flight():
+            raise VcsError("a vector environment cannot be copied or pickled while steps are in flight; call "
+                           "recv() first, or do it before reset()")
+        states = [self.snapshot(i) for i in range(self.num_envs)] if self._started else None
+        return _revive, (type(self), self._arguments, states)
 
     # ------------------------------------------------------------------------------------------------- inside
     def _open(self) -> None:
@@ -478,3 +515,15 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
             raise VcsError(f"this game has only {len(self._actions)} legal actions, too few for continuous "
                            "ones; use discrete actions")
         return self._actions[codes], np.ascontiguousarray(r)
+
+
+def _revive(
+    kind: type[AtariVectorEnv], arguments: dict[str, Any], states: list[EnvSnapshot] | None
+) -> AtariVectorEnv:
+    """Rebuild a pickled environment: a pool of its own, then the state of each environment."""
+    env = kind(**arguments)
+    if states is not None:
+        env.reset()
+        for i, state in enumerate(states):
+            env.restore(state, np.arange(env.num_envs) == i)
+    return env

@@ -41,6 +41,10 @@ PLAUSIBILITY = {
 }
 
 
+# how often worker processes may die before their tasks are given up
+DEATHS = 4
+
+
 @dataclass(frozen=True)
 class Task:
     """One game in one state: ``todo`` lists the (method, output kind) pairs to compute."""
@@ -121,8 +125,9 @@ def run_task(task: Task) -> Done:
     try:
         state = State(task.rom, task.seed)
     except VcsError as why:
-        done.failures = [(m, k, str(why)) for m, k in task.todo]
-        return done
+        return _failed(task, str(why))
+    except Exception as why:
+        return _failed(task, f"{type(why).__name__}: {why}")
     for name, kind in task.todo:
         try:
             done.records.append(records.build(state, score(state, name, kind, curves=task.curves), kind))
@@ -193,22 +198,57 @@ def _dask(scheduler: str | None) -> Iterator[Any]:
         client.close()
 
 
+def _failed(task: Task, why: str) -> Done:
+    """What stands for a task that gave nothing back."""
+    return Done(task.game, task.seed, failures=[(method, kind, why) for method, kind in task.todo])
+
+
+def _numbered(number: int, task: Task) -> tuple[int, Done]:
+    return number, run_task(task)
+
+
 def _results(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> Iterator[Done]:
-    """Results in the order in which they finish."""
+    """Results in the order in which they finish, one for each task whatever happens to the workers."""
     if backend == "dask":
         with _dask(scheduler) as (client, as_completed):
-            for _, result in as_completed(client.map(run_task, tasks, pure=False), with_results=True):
-                yield result
+            futures = {f.key: (f, t) for f, t in zip(client.map(run_task, tasks, pure=False), tasks)}
+            for future in as_completed([f for f, _ in futures.values()]):
+                # the scheduler gives a task to other workers when one dies, and gives up after a few
+                _, task = futures.pop(future.key)
+                why = future.exception()
+                yield future.result() if why is None else _failed(task, f"{type(why).__name__}: {why}")
+                future.release()
     elif jobs == 1 or len(tasks) == 1:
         yield from map(run_task, tasks)
     else:
-        try:
-            from joblib import Parallel, delayed
-        except ImportError:
-            raise VcsError("several jobs need joblib: pip install 'glassvcs[xai]', or use --jobs 1") from None
-        yield from Parallel(
+        yield from _processes(tasks, jobs)
+
+
+def _processes(tasks: list[Task], jobs: int) -> Iterator[Done]:
+    """`_results` on worker processes of this machine.
+
+    joblib ends everything when one worker dies (killed for its memory, say); what is left then starts again
+    with new workers, until they have died DEATHS times.
+    """
+    try:
+        from joblib import Parallel, delayed
+        from joblib.externals.loky.process_executor import BrokenProcessPool
+    except ImportError:
+        raise VcsError("several jobs need joblib: pip install 'glassvcs[xai]', or use --jobs 1") from None
+    left = dict(enumerate(tasks))
+    for _ in range(DEATHS):
+        parallel = Parallel(
             n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1
-        )(delayed(run_task)(t) for t in tasks)
+        )
+        try:
+            for number, done in parallel(delayed(_numbered)(k, t) for k, t in list(left.items())):
+                del left[number]
+                yield done
+            return
+        except BrokenProcessPool:
+            continue
+    for task in left.values():
+        yield _failed(task, f"worker processes died {DEATHS} times; is there memory enough for {jobs} jobs?")
 
 
 @dataclass

@@ -1,0 +1,275 @@
+"""The fuzzers as a command.
+
+    python -m tests.fuzz list                              the targets
+    python -m tests.fuzz run -n 10000                      10000 more inputs for every target
+    python -m tests.fuzz run -t snapshot -t rom --minutes 30
+    python -m tests.fuzz atheris snapshot --seconds 600    inputs chosen by coverage (libFuzzer)
+
+Every target runs in a process of its own, so that a crash or a hang of the engine is a finding and not the
+end. Finished chunks are journalled; the same command goes on with new seeds where the last one stopped. A
+finding is shrunk by hypothesis and written beside the journal. Exit code 1 if anything was found.
+"""
+
+from __future__ import annotations
+
+import datetime
+import faulthandler
+import json
+import multiprocessing
+import os
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from tests.fuzz.targets import TARGETS
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+console = Console()
+CHUNK = 200
+JOURNAL = Path("out/fuzz/journal.jsonl")
+
+
+def chunk(name: str, number: int, examples: int, last: Path | None = None) -> tuple[int, str | None]:
+    """Run `examples` inputs of a target drawn from seed `number`: executions, and the shrunk finding if any.
+
+    last: file that always holds the input being run, to be read after a crash."""
+    target = TARGETS[name]
+    done = 0
+    found: list[str] = []
+
+    @seed(number)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+        report_multiple_bugs=False,
+    )
+    @given(target.draw())
+    def run(drawn: Any) -> None:
+        nonlocal done
+        done += 1
+        if last is not None:
+            last.write_bytes(pickle.dumps(drawn))
+        try:
+            target.check(drawn)
+        except Exception:
+            found[:] = [f"{name} seed {number}: {drawn!r}\n{traceback.format_exc()}"]
+            raise
+
+    try:
+        run()
+    except Exception:
+        return done, found[0] if found else traceback.format_exc()
+    return done, None
+
+
+def _worker(conn: Connection) -> None:
+    """A worker's life: take (target, seed, examples, file), send what `chunk` gives."""
+    faulthandler.enable()
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    while True:
+        try:
+            name, number, examples, last = conn.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            conn.send(chunk(name, number, examples, last))
+        except KeyboardInterrupt:
+            return
+
+
+class Worker:
+    """A process that runs chunks; it is started again after a crash or a hang."""
+
+    def __init__(self) -> None:
+        self._process: Any = None
+        self._conn: Connection | None = None
+
+    def run(
+        self, name: str, number: int, examples: int, last: Path, timeout: float
+    ) -> tuple[int, str | None]:
+        """`chunk` in the process; a crash or no answer within `timeout` seconds is a finding."""
+        if self._conn is None:
+            context = multiprocessing.get_context("spawn")
+            self._conn, theirs = context.Pipe()
+            self._process = context.Process(target=_worker, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+        why = f"no answer within {timeout:.0f} s"
+        try:
+            self._conn.send((name, number, examples, last))
+            if self._conn.poll(timeout):
+                answer: tuple[int, str | None] = self._conn.recv()
+                return answer
+        except (EOFError, OSError):
+            self._process.join(10)
+            why = f"the process ended with exit code {self._process.exitcode}"
+        self.close()
+        drawn = repr(pickle.loads(last.read_bytes())) if last.exists() else "?"
+        return examples, f"{name} seed {number}: {why}\nlast input: {drawn}"
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._process.kill()
+            self._process.join()
+            self._conn = None
+
+
+def rows(journal: Path) -> Iterator[dict[str, Any]]:
+    """The finished chunks of a journal; a torn last line is left out."""
+    if journal.exists():
+        for line in journal.read_text().splitlines():
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+
+def build() -> str:
+    """Which build of the engines runs: plain, or with a sanitizer loaded."""
+    maps = Path("/proc/self/maps")
+    text = maps.read_text() if maps.exists() else ""
+    return "ASan + UBSan" if "libasan" in text else "TSan" if "libtsan" in text else "plain"
+
+
+@app.command("list")
+def list_() -> None:
+    """The targets and what they are fed."""
+    table = Table("target", "input")
+    for one in TARGETS.values():
+        table.add_row(one.name, one.what)
+    console.print(table)
+
+
+def chosen(names: list[str] | None) -> list[str]:
+    unknown = sorted(set(names or ()) - set(TARGETS))
+    if unknown:
+        console.print(f"there is no target {', '.join(unknown)}; known are {', '.join(TARGETS)}")
+        raise typer.Exit(2)
+    return names or list(TARGETS)
+
+
+@app.command()
+def run(
+    names: Annotated[
+        list[str] | None, typer.Option("-t", "--target", help="A target; repeat for more.")
+    ] = None,
+    examples: Annotated[int, typer.Option("-n", "--examples", min=1, help="Inputs per target.")] = 2000,
+    minutes: Annotated[float, typer.Option(help="Stop after this time; 0: when all inputs have run.")] = 0.0,
+    journal: Annotated[Path, typer.Option(help="Finished chunks, one JSON line each.")] = JOURNAL,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a chunk counts as hung.")] = 900.0,
+) -> None:
+    """Run inputs of the targets; the seeds go on where the journal ends."""
+    wanted = chosen(names)
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    nexts = {
+        name: 1 + max([r["seed"] for r in rows(journal) if r["target"] == name], default=0) for name in wanted
+    }
+    worker, began, found = Worker(), time.monotonic(), 0
+    columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with Progress(*columns, console=console) as progress, journal.open("a") as out:
+            tasks = {name: progress.add_task(name, total=examples) for name in wanted}
+            left = dict.fromkeys(wanted, examples)
+            while any(left.values()):
+                for name in wanted:
+                    if not left[name] or (minutes and time.monotonic() - began > 60 * minutes):
+                        left[name] = 0
+                        continue
+                    size, number, start = min(CHUNK, left[name]), nexts[name], time.monotonic()
+                    nexts[name] += 1
+                    done, finding = worker.run(name, number, size, journal.parent / f"{name}.last", timeout)
+                    left[name] -= size
+                    progress.advance(tasks[name], size)
+                    row = {
+                        "target": name,
+                        "seed": number,
+                        "executions": done,
+                        "found": finding is not None,
+                        "seconds": round(time.monotonic() - start, 2),
+                        "build": build(),
+                        "date": datetime.date.today().isoformat(),
+                    }
+                    out.write(json.dumps(row) + "\n")
+                    out.flush()
+                    if finding is not None:
+                        found += 1
+                        path = journal.parent / f"{name}-{number}.txt"
+                        path.write_text(finding)
+                        last = finding.strip().splitlines()[-1]
+                        progress.console.print(f"[red]{name}[/] {path}: {last}", highlight=False, markup=True)
+                        if found > 200:
+                            raise typer.Exit(1)
+    except KeyboardInterrupt:
+        console.print("interrupted: the same command goes on")
+        raise typer.Exit(130) from None
+    finally:
+        worker.close()
+    summary(journal)
+    raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def summary(journal: Annotated[Path, typer.Option(help="The journal.")] = JOURNAL) -> None:
+    """Executions and findings of a journal by target and build."""
+    table = Table("target", "build", "executions", "chunks with a finding", "seconds")
+    totals: dict[tuple[str, str], list[float]] = {}
+    for row in rows(journal):
+        total = totals.setdefault((row["target"], row["build"]), [0, 0, 0])
+        total[0] += row["executions"]
+        total[1] += row["found"]
+        total[2] += row["seconds"]
+    for (name, built), (n, bad, seconds) in sorted(totals.items()):
+        table.add_row(name, built, f"{n:,.0f}", f"{bad:.0f}", f"{seconds:.0f}")
+    console.print(table)
+
+
+@app.command()
+def atheris(
+    name: Annotated[str, typer.Argument(help="A target.")],
+    seconds: Annotated[int, typer.Option(min=1, help="How long.")] = 600,
+    corpus: Annotated[Path, typer.Option(help="Folder of inputs that reached something new.")] = Path(
+        "out/fuzz"
+    ),
+) -> None:
+    """Let libFuzzer choose the inputs by the Python lines that they reach (needs `pip install atheris`)."""
+    chosen([name])
+    try:
+        import atheris as engine
+    except ImportError:
+        console.print("this needs atheris: pip install atheris")
+        raise typer.Exit(2) from None
+    folder = corpus / f"corpus-{name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    target = TARGETS[name]
+    fuzz_one = settings(database=None, deadline=None)(
+        given(target.draw())(target.check)
+    ).hypothesis.fuzz_one_input
+    for module in [
+        m for key, m in sys.modules.items() if key.split(".")[0] == "vcs" and hasattr(m, "__file__")
+    ]:
+        for value in vars(module).values():
+            if getattr(value, "__module__", None) == module.__name__ and hasattr(value, "__code__"):
+                engine.instrument_func(value)
+
+    def one(data: bytes) -> None:
+        fuzz_one(data)
+
+    engine.Setup([sys.argv[0], str(folder), f"-max_total_time={seconds}", f"-artifact_prefix={corpus}/"], one)
+    engine.Fuzz()

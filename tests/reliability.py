@@ -1,0 +1,431 @@
+"""The reliability tests as commands, and docs/reliability.md from what they measured.
+
+    python -m tests.reliability collect                 the journals of the fuzzers into the figures
+    python -m tests.reliability kills -n 50             kill -9 in the middle of commands, figures likewise
+    python -m tests.reliability dask --kills 3          workers of a local cluster killed during an audit
+    python -m tests.reliability long snapshots          also: gradients, frames, explorer
+    python -m tests.reliability suite NAME -- COMMAND   a run of pytest, from its last line
+    python -m tests.reliability report                  docs/reliability.md
+
+Only these commands write figures; the list of faults in the JSON is written by hand, and `report` refuses one
+whose guarding test is not there.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import track
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "docs" / "reliability.json"
+PAGE = ROOT / "docs" / "reliability.md"
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+console = Console()
+
+
+def read() -> dict[str, Any]:
+    """The figures so far."""
+    whole: dict[str, Any] = json.loads(DATA.read_text()) if DATA.exists() else {"rows": [], "faults": []}
+    return whole
+
+
+def note(area: str, test: str, **figures: Any) -> None:
+    """Put a row into the JSON, in the place of the one of the same area and test."""
+    whole = read()
+    row = {"area": area, "test": test, "date": datetime.date.today().isoformat(), **figures}
+    whole["rows"] = [r for r in whole["rows"] if (r["area"], r["test"]) != (area, test)] + [row]
+    whole["rows"].sort(key=lambda r: (r["area"], r["test"]))
+    DATA.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+    console.print(row)
+
+
+def command() -> str:
+    """How this process was called."""
+    return "python -m tests.reliability " + " ".join(sys.argv[1:])
+
+
+# ------------------------------------------------------------------------------------------ fuzzers
+
+
+@app.command()
+def collect(
+    fuzz: Annotated[list[Path] | None, typer.Option(help="Journals of tests.fuzz run.")] = None,
+    engines: Annotated[Path, typer.Option(help="Journal of tests.fuzz.engines.")] = Path(
+        "out/fuzz/engines.jsonl"
+    ),
+) -> None:
+    """Add up the journals of the fuzzers."""
+    from tests.fuzz import engines as twins
+    from tests.fuzz import runner
+
+    totals: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    dates: dict[tuple[str, str], str] = {}
+    for journal in fuzz or [runner.JOURNAL]:
+        for row in runner.rows(journal):
+            key = (row["target"], row["build"])
+            totals[key].update(executions=row["executions"], found=row["found"], seconds=row["seconds"])
+            dates[key] = max(dates.get(key, ""), row["date"])
+    for (target, build), total in totals.items():
+        note(
+            "fuzzing",
+            f"{target} ({build})",
+            executions=total["executions"],
+            faults=total["found"],
+            seconds=round(total["seconds"]),
+            command=f"python -m tests.fuzz run -t {target}",
+            date=dates[target, build],
+        )
+    for mode in twins.MODES:
+        rows = [r for r in runner.rows(engines) if r["mode"] == mode]
+        if rows:
+            note(
+                "twin",
+                f"{mode} ({twins.WHAT[mode]})",
+                executions=sum(r["programs"] for r in rows),
+                faults=sum(r["found"] for r in rows),
+                seconds=round(sum(r["seconds"] for r in rows)),
+                command=f"python -m tests.fuzz.engines {mode}",
+                date=max(r["date"] for r in rows),
+            )
+
+
+# ------------------------------------------------------------------------------------------ kills
+
+
+@app.command()
+def kills(
+    n: Annotated[int, typer.Option("-n", min=1, help="Kills, over all commands.")] = 50,
+    seed: Annotated[int, typer.Option(help="Other moments.")] = 0,
+) -> None:
+    """kill -9 at random moments of audit, relax, conformance and trace."""
+    from tests import test_crash
+
+    share = -(-n // len(test_crash.COMMANDS))
+    for name in track(sorted(test_crash.COMMANDS), "commands", console=console):
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.monotonic()
+            outcome = test_crash.torture(name, share, Path(folder), seed)
+        note(
+            "crash safety",
+            f"kill -9 during {name}",
+            executions=outcome.kills,
+            faults=outcome.hit,
+            survived=outcome.finished,
+            lost=outcome.lost,
+            seconds=round(time.monotonic() - began),
+            command=command(),
+        )
+
+
+# ------------------------------------------------------------------------------------------ dask
+
+
+@app.command()
+def dask(
+    kills: Annotated[int, typer.Option(min=1, help="Workers to kill.")] = 3,
+    games: Annotated[
+        str, typer.Option(help="Games, separated by commas.")
+    ] = "glass,pong,breakout,seaquest,qbert",
+) -> None:
+    """An audit on a local dask cluster whose workers are killed meanwhile, against an undisturbed one."""
+    from tests import test_dask
+
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = test_dask.torture(games.split(","), kills, Path(folder))
+    note(
+        "distributed",
+        "dask workers killed during an audit",
+        executions=outcome["records"],
+        faults=outcome["kills"],
+        survived=outcome["equal"],
+        lost=outcome["records"] - outcome["equal"],
+        seconds=round(time.monotonic() - began),
+        command=command(),
+    )
+
+
+# ------------------------------------------------------------------------------------------ long runs
+
+
+def resident() -> int:
+    """Resident memory of this process in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def descriptors() -> int:
+    """Open file descriptors of this process."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Watch:
+    """Memory and descriptors over a run: after a tenth of it they must not grow any more."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.memory: list[int] = []
+        self.files: list[int] = []
+        self.began = time.monotonic()
+
+    def __iter__(self) -> Iterator[int]:
+        step = max(1, self.total // 100)
+        for k in track(range(self.total), "running", console=console):
+            if k % step == 0:
+                gc.collect()
+                self.memory.append(resident())
+                self.files.append(descriptors())
+            yield k
+        self.memory.append(resident())
+        self.files.append(descriptors())
+
+    def end(self, test: str, wrong: int, **more: Any) -> None:
+        """Write the row; ends the process with 1 if something grew or was wrong."""
+        early, late = self.memory[len(self.memory) // 10], self.memory[-1]
+        grown, files = late - early, self.files[-1] - self.files[len(self.files) // 10]
+        remark = (
+            f"resident {early / 2**20:.1f} MB after a tenth, {late / 2**20:.1f} MB at the end; "
+            f"descriptors {'unchanged' if files == 0 else f'{files:+d}'}"
+        )
+        seconds = time.monotonic() - self.began
+        note(
+            "long runs",
+            test,
+            executions=self.total,
+            lost=wrong,
+            seconds=round(seconds),
+            note=remark,
+            command=command(),
+            **more,
+        )
+        if wrong or grown > 16 << 20 or files > 0:
+            raise typer.Exit(1)
+
+
+@app.command()
+def long(
+    what: Annotated[str, typer.Argument(help="snapshots, gradients, frames or explorer.")],
+    n: Annotated[int, typer.Option("-n", min=0, help="How many; 0: as many as the issue asks for.")] = 0,
+) -> None:
+    """A long run: memory and descriptors must stay flat and results unchanged."""
+    warnings.simplefilter("ignore")
+    runs = {"snapshots": snapshots, "gradients": gradients, "frames": frames, "explorer": explorer}
+    if what not in runs:
+        console.print(f"there is no long run {what!r}; known are {', '.join(runs)}")
+        raise typer.Exit(2)
+    runs[what](n)
+
+
+def snapshots(n: int) -> None:
+    """Snapshot, one frame, restore; the state must be the one before, every time."""
+    import vcs
+
+    m = vcs.Machine("pong")
+    for action in (1, 3, 4) * 20:
+        m.step(action)
+    first = m.snapshot()
+    expected, wrong = (m.ram.tobytes(), m.screen.tobytes(), m.cpu()), 0
+    watch = Watch(n or 1_000_000)
+    for k in watch:
+        saved = m.snapshot()
+        m.step(k % 18)
+        if k % 1000 == 0:
+            saved = vcs.Snapshot.from_bytes(saved.to_bytes())
+        m.restore(saved)
+        wrong += (m.ram.tobytes(), m.screen.tobytes(), m.cpu()) != expected
+    wrong += m.snapshot() != first
+    watch.end("snapshot and restore", wrong)
+
+
+def gradients(n: int) -> None:
+    """The gradient of a pixel of fresh traces; those of equal traces must be equal to the bit."""
+    import vcs
+
+    m = vcs.Machine("pong")
+    start, wrong, first = m.snapshot(), 0, {}
+    watch = Watch(n or 10_000)
+    for k in watch:
+        m.restore(start)
+        row, rules = 40 + k % 100, ("value", "bit")[k % 2]
+        g = vcs.grad(m.trace([k % 3]), vcs.Pixel(row, 80), rules=rules)
+        found = (g.ram.tobytes(), g.rom.tobytes())
+        key = (row, rules, k % 3)
+        wrong += first.setdefault(key, hash(found)) != hash(found)
+    watch.end("trace and gradient", wrong)
+
+
+def frames(n: int) -> None:
+    """The soak of the thread pool: every stream must be equal to the same one played alone."""
+    began, count = time.monotonic(), n or 10_000_000
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.soak", "--frames", str(count)], cwd=ROOT, capture_output=True, text=True
+    )
+    text = " ".join(done.stdout.split())
+    equal = re.search(r"(\d+) of (\d+) streams equal", text)
+    memory = re.search(r"resident memory .*? at most", text)
+    if not equal or not memory:
+        console.print(done.stdout, done.stderr)
+        raise typer.Exit(1)
+    note(
+        "long runs",
+        "frames in the thread pool",
+        executions=count,
+        survived=int(equal[1]),
+        lost=int(equal[2]) - int(equal[1]),
+        seconds=round(time.monotonic() - began),
+        note=memory[0] + f"; {equal[0]}",
+        command=command(),
+    )
+    raise typer.Exit(done.returncode)
+
+
+def explorer(n: int) -> None:
+    """Requests to the explorer's server for a minute."""
+    from tests import test_explore_load
+
+    outcome = test_explore_load.minute(n or 60)
+    note("long runs", "explorer requests", command=command(), **outcome)
+
+
+# ------------------------------------------------------------------------------------------ suites
+
+
+@app.command()
+def suite(
+    name: Annotated[str, typer.Argument(help="What it is called in the table.")],
+    words: Annotated[list[str], typer.Argument(help="The command, after --.")],
+) -> None:
+    """Run a test suite and note what its last line says."""
+    began = time.monotonic()
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    text = done.stdout + done.stderr
+    console.print(text[-3000:], markup=False, highlight=False)
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|skipped|error)", text)}
+    reports = len(re.findall(r"ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer", text))
+    note(
+        "sanitizers",
+        name,
+        executions=counts.get("passed", 0) + counts.get("failed", 0),
+        survived=counts.get("passed", 0),
+        lost=counts.get("failed", 0),
+        faults=reports,
+        seconds=round(time.monotonic() - began),
+        command=" ".join(words),
+    )
+    raise typer.Exit(done.returncode)
+
+
+# ------------------------------------------------------------------------------------------ the page
+
+AREAS = {
+    "sanitizers": "Sanitizers",
+    "fuzzing": "Fuzzing",
+    "twin": "Twin fuzzing",
+    "crash safety": "Crash safety",
+    "distributed": "Distributed runs",
+    "long runs": "Long runs",
+}
+COLUMNS = {
+    "sanitizers": {
+        "executions": "tests",
+        "survived": "passed",
+        "lost": "failed",
+        "faults": "sanitizer reports",
+    },
+    "fuzzing": {"executions": "inputs", "faults": "chunks with a finding"},
+    "twin": {"executions": "programs", "faults": "differences"},
+    "crash safety": {
+        "executions": "kills",
+        "faults": "met it running",
+        "survived": "results found whole",
+        "lost": "lost",
+    },
+    "distributed": {"executions": "records", "faults": "workers killed", "survived": "equal", "lost": "lost"},
+    "long runs": {"executions": "times", "lost": "wrong", "note": "memory"},
+}
+
+
+def guarded(test: str) -> bool:
+    """Whether `file::function` is a test of this tree."""
+    file, _, function = test.partition("::")
+    path = ROOT / file
+    return path.is_file() and (not function or f"def {function.split('[')[0]}(" in path.read_text())
+
+
+@app.command()
+def report(
+    check: Annotated[bool, typer.Option(help="Only say whether the page is up to date.")] = False,
+) -> None:
+    """Write docs/reliability.md."""
+    whole = read()
+    missing = [f["guard"] for f in whole["faults"] if not guarded(f["guard"])]
+    if missing:
+        console.print(f"these tests guard a fault but do not exist: {', '.join(missing)}")
+        raise typer.Exit(2)
+    text = page(whole)
+    if check:
+        raise typer.Exit(0 if PAGE.exists() and PAGE.read_text() == text else 1)
+    PAGE.write_text(text)
+
+
+def page(whole: dict[str, Any]) -> str:
+    """The page as Markdown."""
+    lines = [
+        "# Reliability",
+        "",
+        "Generated by `python -m tests.reliability report`; every figure was written by the "
+        "command beside it.",
+        "",
+    ]
+    lines += [whole["text"], ""] if whole.get("text") else []
+    for area, title in AREAS.items():
+        rows = [r for r in whole["rows"] if r["area"] == area]
+        if not rows:
+            continue
+        columns = COLUMNS[area]
+        heads = ["test", *columns.values(), "seconds", "date", "command"]
+        lines += [f"## {title}", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+        for row in rows:
+            cells = [
+                row["test"],
+                *(shown(row.get(key)) for key in columns),
+                shown(row.get("seconds")),
+                row["date"],
+            ]
+            lines.append(f"| {' | '.join(cells)} | `{row['command']}` |")
+        lines.append("")
+    lines += [
+        "## Faults found on the way",
+        "",
+        "Each is mended, and the test beside it fails if it comes back.",
+        "",
+        "| fault | found by | guarded by |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {f['what']} | {f['by']} | `{f['guard']}` |" for f in whole["faults"]]
+    return "\n".join(lines) + "\n"
+
+
+def shown(value: Any) -> str:
+    """A cell."""
+    return "" if value is None else f"{value:,}" if isinstance(value, int | np.integer) else str(value)
+
+
+if __name__ == "__main__":
+    app()

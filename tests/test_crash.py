@@ -1,0 +1,271 @@
+"""Crash safety: kill -9 at random moments, full disks, folders that cannot be written.
+
+What is finished stays valid, no part of a file is taken for a whole one, and the same command, run again,
+ends with what an undisturbed run gives. `python -m tests.reliability kills` runs it any number of times.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vcs.trace import Trace
+from vcs.xai import records
+
+ROOT = Path(__file__).parent.parent
+
+
+def start(arguments: list[str], folder: Path, **how: Any) -> subprocess.Popen[str]:
+    """`python -m ARGUMENTS` of this tree in `folder`, in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments], cwd=folder, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(ROOT)}, **how,
+    )  # fmt: skip
+
+
+def complete(arguments: list[str], folder: Path, codes: tuple[int, ...] = (0,), **how: Any) -> str:
+    """Run to the end; returns what it printed."""
+    process = start(arguments, folder, **how)
+    out, _ = process.communicate(timeout=600)
+    assert process.returncode in codes, f"{arguments}: exit code {process.returncode}\n{out[-3000:]}"
+    return out
+
+
+# ----------------------------------------------------------------------------------- what is whole
+
+
+def audit_results(folder: Path) -> dict[str, Any]:
+    """The content of every record; fails if one is damaged. Hidden files are temporary ones, never read."""
+    found = {}
+    for path in sorted((folder / "a").glob("[!.]*_*_*.json")):
+        record, arrays = records.load(path)
+        record = {k: v for k, v in record.items() if k not in ("timestamp", "commit", "where")}
+        found[path.name] = json.dumps(record, sort_keys=True), {k: a.tobytes() for k, a in arrays.items()}
+    return found
+
+
+def audit_tables(folder: Path) -> None:
+    for path in (folder / "a").glob("*.json"):
+        json.loads(path.read_text())
+
+
+def relax_results(folder: Path) -> dict[str, Any]:
+    """Tables as they are; a picture is whole if its last chunk is there."""
+    found: dict[str, Any] = {}
+    for path in sorted((folder / "r").glob("[!.]*")):
+        data = path.read_bytes()
+        assert data, path
+        if path.suffix == ".json":
+            json.loads(data)
+        if path.suffix == ".png":
+            assert data.endswith(b"IEND\xaeB`\x82"), path
+        found[path.name] = data
+    return found
+
+
+def conformance_results(folder: Path) -> dict[str, Any]:
+    path = folder / "c.json"
+    if not path.exists():
+        return {}
+    outcomes = json.loads(path.read_text())["outcomes"]
+    return {json.dumps([o["game"], o["params"]]): [o["status"], o["counts"]] for o in outcomes}
+
+
+def trace_results(folder: Path) -> dict[str, Any]:
+    path = folder / "t.npz"
+    return (
+        {"trace": Trace.load(path).start.tobytes() + Trace.load(path).instr.tobytes()}
+        if path.exists()
+        else {}
+    )
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is killed. results: what it has finished, by name; raises if something is not whole."""
+
+    arguments: list[str]
+    again: list[str]
+    results: Callable[[Path], dict[str, Any]]
+
+
+AUDIT = ["vcs", "audit", "--games", "glass,pong,breakout", "--methods", "saliency,occlusion", "--out", "a"]
+SCREENS = ["conformance", "pxcs", "--games", "pong,breakout,qbert", "--report", "c.json"]
+COMMANDS = {
+    "audit": Command(AUDIT, [], audit_results),
+    "audit with jobs": Command([*AUDIT, "-j", "2"], [], audit_results),
+    "relax": Command(["vcs", "relax", "margins", "glass", "--frames", "1", "--out", "r"], [], relax_results),
+    "conformance": Command(SCREENS, ["--resume"], conformance_results),
+    "trace": Command(["vcs", "trace", "glass", "-n", "20", "-o", "t.npz"], [], trace_results),
+}
+
+
+@dataclass
+class Outcome:
+    """Of a command: kills, those that met the process running, finished results found whole, and lost."""
+
+    kills: int = 0
+    hit: int = 0
+    finished: int = 0
+    lost: int = 0
+
+
+def torture(name: str, kills: int, folder: Path, seed: int = 0) -> Outcome:
+    """Kill the command again and again, then let it end, and compare with an undisturbed run."""
+    command, rng, outcome = COMMANDS[name], random.Random(f"{name} {seed}"), Outcome()
+    calm, wild = folder / "calm", folder / "wild"
+    calm.mkdir(parents=True)
+    wild.mkdir()
+    began = time.monotonic()
+    complete(command.arguments, calm)
+    duration = time.monotonic() - began
+    expected = command.results(calm)
+    assert expected
+    before: dict[str, Any] = {}
+    more: list[str] = []
+    for k in range(kills):
+        process = start([*command.arguments, *more], wild)
+        # more often near the end, where files are written
+        time.sleep(duration * rng.random() ** 0.5)
+        outcome.kills += 1
+        outcome.hit += process.poll() is None
+        # now and then only the process itself: its workers must not go on writing
+        (os.killpg if k % 2 else os.kill)(process.pid, signal.SIGKILL)
+        process.communicate()
+        now = command.results(wild)
+        outcome.finished += len(now)
+        outcome.lost += len(set(before) - set(now))
+        for key, value in now.items():
+            assert value == expected[key], f"{name}: {key} is not what an undisturbed run gives"
+        before, more = now, command.again
+        if len(now) == len(expected):  # all done: begin afresh
+            shutil.rmtree(wild)
+            wild.mkdir()
+            before, more = {}, []
+    complete([*command.arguments, *more], wild)
+    assert command.results(wild) == expected
+    assert outcome.lost == 0
+    return outcome
+
+
+def need(name: str) -> None:
+    from vcs import roms
+
+    if name not in ("trace", "relax") and "breakout" not in roms.available():
+        pytest.skip("needs the images of ale-py")
+    if name == "conformance":
+        from conformance import golden
+
+        try:
+            golden.root(None)
+        except ValueError:
+            pytest.skip("needs the golden records")
+
+
+@pytest.mark.parametrize("name", ["audit", "relax", "conformance", "trace"])
+def test_a_kill(name: str, tmp_path: Path) -> None:
+    need(name)
+    assert torture(name, 1, tmp_path, seed=os.getpid()).kills == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_ten_kills(name: str, tmp_path: Path) -> None:
+    """Fifty kills over all commands."""
+    need(name)
+    torture(name, 10, tmp_path)
+
+
+# ------------------------------------------------------------------------------------- disks and folders
+
+WRITERS = {
+    "run": ["vcs", "run", "glass", "-n", "2", "--out", "OUT"],
+    "trace": ["vcs", "trace", "glass", "-n", "2", "-o", "OUT/t.npz"],
+    "grad": ["vcs", "grad", "glass", "-f", "3", "--out", "OUT"],
+    "demo": ["vcs", "demo", "glass", "--frames", "3", "--out", "OUT/demo.png"],
+    "audit": ["vcs", "audit", "--games", "glass", "--methods", "saliency", "--out", "OUT"],
+    "relax": ["vcs", "relax", "gradient", "--out", "OUT"],
+    "conformance": ["conformance", "pxcs", "--games", "pong", "--report", "OUT/c.json"],
+}
+
+
+def one_message(text: str) -> str:
+    """The lines that say what went wrong; there must be no traceback."""
+    assert "Traceback" not in text, text[-3000:]
+    lines = [
+        line for line in text.splitlines() if "written" in line or "No space" in line or "too large" in line
+    ]
+    assert lines, text[-3000:]
+    return lines[-1]
+
+
+def _small_files() -> None:
+    """No file may grow past 100 bytes: writing fails as on a full disk, on any machine and without rights."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+def test_a_file_that_cannot_grow(name: str, tmp_path: Path) -> None:
+    if name == "conformance":
+        need(name)
+    arguments = [a.replace("OUT", str(tmp_path / "o")) for a in WRITERS[name]]
+    text = complete(arguments, tmp_path, (1, 2), preexec_fn=_small_files)
+    one_message(text)
+    # a journal may end in half a line, which its reader leaves out
+    files = [p for p in (tmp_path / "o").rglob("*") if p.is_file() and p.suffix != ".journal"]
+    left = [p for p in files if p.stat().st_size >= 100]
+    assert not left, "half a file was left"
+
+
+@pytest.mark.parametrize("name", sorted(WRITERS))
+def test_a_folder_that_is_a_file(name: str, tmp_path: Path) -> None:
+    if name == "conformance":
+        need(name)
+    (tmp_path / "o").write_text("in the way")
+    arguments = [a.replace("OUT", str(tmp_path / "o")) for a in WRITERS[name]]
+    one_message(complete(arguments, tmp_path, (1, 2)))
+    assert (tmp_path / "o").read_text() == "in the way"
+
+
+def mounted(folder: Path, *options: str) -> bool:
+    """Mount a tmpfs, where this process may."""
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", *options, "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["full", "read-only"])
+def test_a_disk(kind: str, tmp_path: Path) -> None:
+    """A real full or read-only disk, where tests may mount one."""
+    disk = tmp_path / "o"
+    if not mounted(disk, "-o", "size=64k" if kind == "full" else "ro"):
+        pytest.skip("no right to mount a tmpfs here")
+    try:
+        if kind == "full":
+            (disk / "filling").write_bytes(bytes(60 * 1024))
+        for name, arguments in WRITERS.items():
+            if name != "conformance":
+                text = complete([a.replace("OUT", str(disk)) for a in arguments], tmp_path, (0, 1, 2))
+                if name in ("trace", "run", "audit") or kind == "read-only":
+                    one_message(text)
+        assert np.all([not p.name.startswith(".") for p in disk.rglob("*")]), "a temporary file was left"
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

@@ -11,7 +11,7 @@ SOURCES := $(wildcard vcs/_hard/*.pyx vcs/_hard/*.pxi vcs/_hard/*.pxd vcs/_hard/
 SOURCES := $(filter-out vcs/_hard/cpu.pxi,$(SOURCES))
 JOBS ?= 2
 
-.PHONY: demo test test-all install check docs clean
+.PHONY: demo test test-all asan tsan install check docs clean
 
 demo: install
 	$(BIN)/vcs demo
@@ -22,6 +22,14 @@ test: install
 # also what takes minutes: more frames, more games, more random programs
 test-all: install
 	$(BIN)/python -m pytest -n $(JOBS) tests
+
+# the engines with AddressSanitizer and UBSan, or ThreadSanitizer, in a tree of their own below out/, and the
+# tests there (tests/sanitizers/README.md)
+asan: install
+	tests/sanitizers/run.sh address
+
+tsan: install
+	tests/sanitizers/run.sh thread
 
 check: install
 	$(BIN)/ruff check .

@@ -300,7 +300,10 @@ def explorer(n: int) -> None:
     from tests import test_explore_load
 
     outcome = test_explore_load.minute(n or 60)
+    grown, left = outcome.pop("grown"), outcome.pop("left")
     note("long runs", "explorer requests", command=command(), **outcome)
+    if outcome["lost"] or grown > 16 << 20 or left > 2:
+        raise typer.Exit(1)
 
 
 # ------------------------------------------------------------------------------------------ suites

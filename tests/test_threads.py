@@ -256,7 +256,7 @@ LONG = {
     "audit": ["vcs", "audit", "--games", "all", "--methods", "all", "--states", "9", "--out", "a"],
     "audit with jobs": ["vcs", "audit", "--games", "all", "--methods", "all", "-j", "2", "--out", "b"],
     "labels": ["vcs", "labels", "all", "--out", "l"],
-    "relax": ["vcs", "relax", "boundary", "-n", "1000000", "--out", "r"],
+    "relax": ["vcs", "relax", "boundary", "--n", "1000000", "--out", "r"],
     "relax corner": ["vcs", "relax", "corner", "--games", "all", "--frames", "1000000", "--out", "r"],
     "paper": ["vcs", "paper"],
     "conformance": ["conformance", "pxc2", "--games", "all", "--frames", "60", "--report", "c.json"],

@@ -138,6 +138,12 @@ def play(machine: Machine, codes: list[int]) -> tuple[float, int]:
     return reward, done
 
 
+def play_up_to(machine: Machine, codes: list[int]) -> None:
+    """`play` where another moment than the one asked for would be a wrong answer: Ctrl-C ends the command."""
+    if play(machine, codes)[1] < len(codes):
+        raise KeyboardInterrupt
+
+
 def demo(
     rom: MaybeRomArg = None,
     out: Annotated[Path, typer.Option(help="Picture to write.")] = Path("demo.png"),
@@ -234,7 +240,7 @@ def trace(
     """Record everything that happens during some frames: each instruction, register write and drawn pixel."""
     machine = vcs.Machine(rom, protocol=protocol.value, seed=seed)
     codes = actions.choose(what, skip + frames, seed, machine.game, protocol.value)
-    play(machine, codes[:skip])
+    play_up_to(machine, codes[:skip])
     record = machine.trace(codes[skip:])
     record.save(out)
     table = Table("what", "count", title=str(out))
@@ -277,5 +283,5 @@ def grad(
         raise VcsError(f"a horizon of {horizon} frames does not fit before frame {frame}: use --horizon "
                        f"{frame}")
     codes = actions.choose(what, frame, seed, machine.game, protocol.value)
-    play(machine, codes[:frame - horizon])
+    play_up_to(machine, codes[:frame - horizon])
     program.explain(machine, codes[frame - horizon:], wanted, rules, engine, out, console)

@@ -952,3 +952,172 @@ def check_vector(drawn: Any) -> None:
                 case "good":
                     obs = env.step(np.array([0, 1, 2]))[0]
                     need(obs.shape == (3, 4, 42, 40), "the shape of observations")
+
+
+# ------------------------------------------------------------------------------------------ the explorer
+
+
+def messages() -> Strategy:
+    any_value = st.one_of(
+        st.none(),
+        st.booleans(),
+        INT32,
+        st.floats(),
+        st.text(max_size=6),
+        st.lists(INT32, max_size=3),
+        st.just({}),
+        st.just(10**30),
+    )
+    small = st.integers(-3, 12)
+    places = st.sampled_from(
+        ["RAM[0x1C]", "COLUP0", "A", "PC", "ROM[0x123]", "ROM[99999]", "RAM[-1]", "CART[0]", ""]
+    )
+    aim = st.fixed_dictionaries(
+        {"kind": st.sampled_from(["pixel", "region", "ram", "x"])},
+        optional={
+            key: st.one_of(st.integers(-2, 215), any_value)
+            for key in ("row", "column", "bottom", "right", "cell")
+        },
+    )
+    tape = st.fixed_dictionaries(
+        {
+            "rom": st.sampled_from([roms.find("glass").sha256, "other"]),
+            "actions": st.text("0123456789abcdefghz", max_size=9),
+        },
+        optional={"pokes": st.lists(st.lists(small, max_size=4), max_size=2), "at": small},
+    )
+    fields = {
+        "unit": st.sampled_from(["frame", "line", "instruction", "hour"]),
+        "count": small,
+        "action": st.integers(-1, 18),
+        "frame": small,
+        "location": places,
+        "value": st.integers(-1, 256),
+        "index": small,
+        "horizon": st.integers(0, 4),
+        "row": st.integers(-1, 215),
+        "column": st.integers(-1, 161),
+        "cell": st.integers(-1, 128),
+        "target": aim,
+        "rules": st.sampled_from(["value", "bit", "x"]),
+        "method": st.sampled_from(["gradient", "saliency", "x"]),
+        "scope": st.sampled_from(["ram", "others", "rom", "used", "x"]),
+        "part": small,
+        "tape": tape,
+        "kind": st.sampled_from(["npz", "csv", "python", "x"]),
+        "id": small,
+    }
+    optional = {name: st.one_of(value, value, value, any_value) for name, value in fields.items()}
+    ops = (
+        "hello",
+        "step",
+        "seek",
+        "reset",
+        "poke",
+        "unpoke",
+        "thumbs",
+        "hover",
+        "byte",
+        "listing",
+        "explain",
+        "oracle",
+        "export",
+        "cancel",
+    )
+    message = st.builds(
+        lambda op, rest: {"op": op, **rest},
+        st.sampled_from(ops),
+        st.fixed_dictionaries({}, optional=optional),
+    )
+    return st.lists(
+        st.one_of(message, message, message, st.text(max_size=40), any_value), min_size=1, max_size=8
+    )
+
+
+@cache
+def session() -> Any:
+    from vcs.explore.protocol import Session
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Session(roms.find("glass"), "glass", protocol="ale", seed=0, frames=2)
+
+
+@target("messages of the explorer's page", messages)
+def check_explore(drawn: Any) -> None:
+    from vcs.explore.explain import Stopped
+    from vcs.explore.protocol import LONG, binary, parse
+
+    tab = session()
+    tab.answer({"op": "reset"}, lambda part: None)
+    for given in drawn:
+        text = given if isinstance(given, str) else json.dumps(given)
+        with refusal():
+            message = parse(text)
+            if message["op"] in LONG:
+                job = tab.prepare(message, lambda part: None)
+                tab.stop()  # the work itself is the oracle's, which has a target of its own
+                with contextlib.suppress(Stopped):
+                    job()
+                continue
+            head, body = tab.answer(message, lambda part: None)
+            json.dumps(head)
+            need(body is None or binary(head, body)[4:5] == b"{", "an answer that cannot be sent")
+
+
+def requests() -> Strategy:
+    word = st.one_of(
+        st.text(max_size=8), st.sampled_from(["TOKEN", "index.html", "..", "app.js", "%2e%2e", "%00", "ws"])
+    )
+    header = st.tuples(
+        st.sampled_from(["host", "origin", "sec-fetch-site", "cookie", "upgrade", "content-length", "x"]),
+        st.one_of(
+            st.sampled_from(
+                [
+                    "127.0.0.1:80",
+                    "localhost:80",
+                    "evil.example",
+                    "null",
+                    "http://127.0.0.1:80",
+                    "same-origin",
+                    "cross-site",
+                    "",
+                ]
+            ),
+            st.text("abc:/[]@. %", max_size=9),
+        ),
+    )
+    return st.tuples(
+        st.sampled_from(["GET", "GET", "POST", "HEAD", "OPTIONS", "DELETE"]),
+        st.lists(word, max_size=4),
+        st.lists(header, max_size=4),
+    )
+
+
+@cache
+def served() -> Any:
+    from starlette.testclient import TestClient
+
+    from vcs.explore.server import application
+
+    app = application(roms.find("glass"), "glass", "TOKEN", protocol="ale", seed=0, frames=2)
+    return TestClient(app, base_url="http://127.0.0.1:80", raise_server_exceptions=True)
+
+
+@target("requests to the explorer's server", requests)
+def check_server(drawn: Any) -> None:
+    from urllib.parse import quote
+
+    method, words, headers = drawn
+    path = "/" + "/".join(quote(w, safe="%") if "%" in w else quote(w, safe="") for w in words)
+    given = {name: value for name, value in headers if name != "content-length" or value.isdigit()}
+    answer = served().request(method, path, headers=given)
+    need(answer.status_code in (200, 403, 404, 405), f"status {answer.status_code}")
+    if answer.status_code == 200:
+        need(words[:1] == ["TOKEN"], "a file without the token")
+        need(
+            given.get("host", "127.0.0.1:80").rsplit(":", 1)[0] in ("127.0.0.1", "localhost"),
+            "a foreign host",
+        )
+        need(given.get("origin") in (None, f"http://{given.get('host', '127.0.0.1:80')}"), "a foreign origin")
+    need("default-src 'none'" in answer.headers["content-security-policy"], "no policy")

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -224,6 +226,19 @@ def _results(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) 
         yield from _processes(tasks, jobs)
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes started meanwhile ignore Ctrl-C: the driver ends them, without a traceback of each."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _processes(tasks: list[Task], jobs: int) -> Iterator[Done]:
     """`_results` on worker processes of this machine.
 
@@ -241,7 +256,9 @@ def _processes(tasks: list[Task], jobs: int) -> Iterator[Done]:
             n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1
         )
         try:
-            for number, done in parallel(delayed(_numbered)(k, t) for k, t in list(left.items())):
+            with _deaf():  # the workers start here
+                results = parallel(delayed(_numbered)(k, t) for k, t in list(left.items()))
+            for number, done in results:
                 del left[number]
                 yield done
             return

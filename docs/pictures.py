@@ -226,7 +226,7 @@ def main(folder: str | None = None) -> None:
     }
     for name, figure in drawn.items():
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=100, metadata={"Software": None})
+        figure.savefig(buffer, format="png", dpi=100, bbox_inches="tight", metadata={"Software": None})
         files.write_bytes(out / f"{name}.png", buffer.getvalue())
 
 

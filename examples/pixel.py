@@ -1,9 +1,10 @@
-"""The gradient of a pixel, and the proof: change what it names, and see the pixel change.
+"""The gradient of a pixel, and the check: change what it names, and see what the pixel does.
 
     python examples/pixel.py --game space_invaders --frame 120
 
 Prints who drew the pixel, the instruction that set its colour, the bits with the largest derivatives, and for
-each of them what the pixel does when the bit is flipped.
+each of them what the pixel does when the bit is flipped. A derivative promises the first order only: flips of
+positions and of table indices do more, or less, than it says.
 """
 from __future__ import annotations
 

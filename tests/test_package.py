@@ -6,6 +6,8 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
+import yaml
+
 import vcs
 from vcs import _hard
 from vcs._hard import machine
@@ -53,3 +55,10 @@ def test_public_names_load_and_are_documented() -> None:
         value = getattr(vcs, name)
         assert name == "__version__" or value.__doc__, name
     assert set(vcs.__all__) <= set(dir(vcs))
+
+
+def test_citation_file_is_complete() -> None:
+    """What the schema of CITATION.cff 1.2.0 requires; cffconvert itself wants an old jsonschema."""
+    entry = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert entry["cff-version"] == "1.2.0" and {"message", "title", "authors"} <= set(entry)
+    assert all("name" in author or "family-names" in author for author in entry["authors"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import json
 import platform
+import re
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -65,7 +66,7 @@ def conformance(frames: int = 60) -> Section:
             f"`python -m conformance` "
             "goes on to thousands of random frames, every mode, and xitari's records."
         ),
-        ["game", "published", "ours", "reason for a difference"],
+        ["game", "published", "ours", "remark"],
     )
     try:
         import ale_py
@@ -392,13 +393,18 @@ def markdown(sections: Sequence[Section], facts: str) -> str:
 STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:left}"
-    "img{max-width:100%}.wide{overflow-x:auto}"
+    "td:last-child{min-width:14em}img{max-width:100%}.wide{overflow-x:auto}figure{margin:1em 0}"
 )
 
 
 def page(sections: Sequence[Section], facts: str) -> str:
     """All sections as one HTML page without scripts."""
     esc = html.escape
+
+    def prose(text: str) -> str:
+        """Text in which backquotes mark commands."""
+        return re.sub(r"`([^`]*)`", r"<code>\1</code>", esc(text))
+
     body = []
     for s in sections:
         rows = "".join("<tr>" + "".join(f"<td>{esc(c)}</td>" for c in r) + "</tr>" for r in s.rows)
@@ -406,7 +412,7 @@ def page(sections: Sequence[Section], facts: str) -> str:
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         pictures = "".join(f'<figure><img src="{esc(p)}" alt="{esc(s.title)}"></figure>' for p in s.pictures)
         body.append(
-            f"<section id='{s.key}'><h2>{esc(s.title)}</h2><p>{esc(s.text)}</p>"
+            f"<section id='{s.key}'><h2>{esc(s.title)}</h2><p>{prose(s.text)}</p>"
             f"<div class='wide'>{table}</div>{pictures}</section>"
         )
     title = "The paper's numbers, computed again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-OPTIONAL = ("explorer.md",)
+OPTIONAL = ("reliability.md",)
 
 
 def on_config(config: Any) -> Any:

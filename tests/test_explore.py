@@ -27,7 +27,10 @@ import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+pytest.importorskip("websockets")
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -581,6 +584,7 @@ def test_exports_and_the_program_agree(
         ask(ws, op="hello")
         ask(ws, op="seek", frame=12)
         ask(ws, op="poke", location="RAM[0x03]", value=77)
+        ask(ws, op="poke", location="ROM[0x800]", value=0x5A)
         ask(ws, op="step", count=3, action=3)
         asked: dict[str, Any] = {"target": target, "horizon": 5, "rules": rules, "method": method}
         shown, _ = ask(ws, op="oracle", scope="ram", **asked)
@@ -606,6 +610,43 @@ def test_exports_and_the_program_agree(
         assert len(rows) == 1025 and rows[0] == ["location", "bit", "content", method, "effect"]
         assert [float(r[4]) for r in rows[1:]] == arrays["effects"].ravel().tolist()
         assert [float(r[3]) for r in rows[1:]] == arrays["scores"].ravel().tolist()
+
+
+_names = ["frame", "line", "instruction", "RAM[3]", "ROM[0x123]", "A", "bit", "value", "rise", "pixel", "ram"]
+_values = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-3, 300)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(_names)
+    | st.lists(st.lists(st.floats(), max_size=4), max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["kind", "row", "column", "cell"]), st.integers(-1, 200) | st.just("ram")
+    )
+)
+_fields = (
+    "unit count action frame location value index target horizon rules method scope kind part tape row "
+    "column cell"
+)
+_messages = st.builds(
+    lambda op, fields: {"op": op, **fields},
+    st.sampled_from([op for op in protocol.OPS if op not in protocol.LONG]),
+    st.dictionaries(st.sampled_from(_fields.split()), _values, max_size=5),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(_messages, min_size=1, max_size=6))
+def test_any_message_is_answered_or_refused_in_a_sentence(messages: list[dict[str, Any]]) -> None:
+    session = protocol.Session(roms.find("glass"), "glass", protocol="ale", seed=0, frames=3)
+    for message in messages:
+        try:
+            answer, _ = session.answer(protocol.parse(json.dumps(message)), lambda part: None)
+            json.dumps(answer)
+        except VcsError as why:
+            assert re.fullmatch(r"[^\n]{10,300}", str(why)), message
 
 
 # ---------------------------------------------------------------- the page in a browser
@@ -960,6 +1001,9 @@ def test_task_the_ram_byte_of_the_cannon(invaders: Served, visit: Callable[..., 
     assert np.abs(np.array(page.state("effects"))[0x1C]).max() > 0
     page.press("#ram-oracle [data-cell='28']")
     assert "player_x" in page.text("#cell")
+    page.press("#tab-inputs")
+    page.tab.locator("#inputs tr[data-name='P0 right@399']").wait_for()  # pressed, it would move, too
+    page.press("#tab-cell")
     page.shoot("cannon")
     page.tab.locator("#cell input").fill("100")
     page.press("#cell button[type=submit]")

@@ -15,20 +15,21 @@ import vcs
 from vcs import layout
 from vcs.demo import content
 from vcs.explore.explain import OWN, Array, Moment, Target, agreement
-from vcs.explore.tape import Tape
+from vcs.explore.tape import Poke
 
 
 @dataclass(frozen=True)
 class Explanation:
     """What the page shows of one target: everything that goes into a file.
 
-    source: the ROM as it was named on the command line. start, end: frames of the tape. method: "gradient"
-    or a registered one; scores: float64[1024], its attribution to the flips of RAM, for "gradient" the
-    predictions. effects: float64[1024], the oracle's.
+    source: the ROM as it was named on the command line. actions: up to the end; pokes: of the tape. start,
+    end: frames of the tape. method: "gradient" or a registered one; scores: float64[1024], its attribution
+    to the flips of RAM, for "gradient" the predictions. effects: float64[1024], the oracle's.
     """
 
     source: str
-    tape: Tape
+    actions: Sequence[int]
+    pokes: Sequence[Poke]
     start: int
     end: int
     moment: Moment
@@ -51,7 +52,7 @@ def npz(e: Explanation) -> bytes:
     settings = {
         "target": e.target.text, "rules": e.rules, "method": e.method, "value": derivative.value,
         "horizon": derivative.horizon, "start": e.start, "end": e.end,
-        "rom_sha256": e.moment.trace.rom_sha256,
+        "rom_sha256": e.moment.machine.rom_sha256,
         "agreement": np.nan if e.agreement is None else e.agreement, "version": vcs.__version__,
     }  # fmt: skip
     buffer = io.BytesIO()
@@ -64,8 +65,8 @@ def npz(e: Explanation) -> bytes:
         effects=e.effects.reshape(128, 8),
         ram=e.moment.trace.ram0,
         screen=e.moment.trace.screens[-1],
-        actions=np.array(e.tape.actions[: e.end], np.uint8),
-        pokes=np.array([p for p in e.tape.pokes if p.frame < e.end], np.int64).reshape(-1, 3),
+        actions=np.array(e.actions, np.uint8),
+        pokes=np.array([p for p in e.pokes if p.frame < e.end], np.int64).reshape(-1, 3),
     )
     return buffer.getvalue()
 
@@ -120,10 +121,10 @@ def program(e: Explanation) -> str:
         graded = "weights"
         output = f"outputs.Region.of({t.row}, {t.bottom}, {t.column}, {t.right})"
     pokes: dict[int, list[tuple[int, int]]] = {}
-    for p in e.tape.pokes:
+    for p in e.pokes:
         if p.frame <= e.start:
             pokes.setdefault(p.frame, []).append((p.location, p.value))
-    machine = e.tape.machine
+    machine = e.moment.machine
     steps = (
         "derivative.ram * signs"
         if e.rules == "bit"
@@ -138,8 +139,8 @@ def program(e: Explanation) -> str:
         "from vcs.xai import oracle, outputs",
         "",
         f"machine = vcs.Machine({e.source!r}, protocol={machine.protocol!r}, seed={machine.seed})",
-        f"assert machine.rom_sha256 == {e.tape.image.sha256!r}, 'another cartridge'",
-        f"actions = {_list(e.tape.actions[: e.end])}",
+        f"assert machine.rom_sha256 == {machine.rom_sha256!r}, 'another cartridge'",
+        f"actions = {_list(e.actions)}",
         f"pokes = {pokes!r}  # frame: (location, value), see vcs.layout",
         f"start = {e.start}  # the explanation looks back from frame {e.end} to this one",
         "",

@@ -173,7 +173,7 @@ class Session:
             raise VcsError("the remembered tape has no actions: start anew by closing this tab")
         try:
             given = [Poke(*(int(v) for v in p)) for p in pokes]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise VcsError("the remembered tape has pokes that are no (frame, location, value)") from None
         with contextlib.suppress(VcsError):
             codes = [_DIGITS.index(c) for c in text]
@@ -398,7 +398,7 @@ class Session:
         target, rules, method = self._asked(message)
         if method != explain.OWN:
             _ = moment.pool
-        tape = self.tape
+        played, pokes = self.tape.actions[:end], list(self.tape.pokes)
 
         def job() -> Answer:
             effects = scores = np.zeros(len(moment.ram_flips))  # the program computes its own
@@ -407,7 +407,7 @@ class Session:
                 effects = moment.effects(target, moment.ram_flips, report)
                 scores = moment.scored(target, rules, method)
             about = export.Explanation(
-                self.source, tape, start, end, moment, target, rules, method, scores, effects
+                self.source, played, pokes, start, end, moment, target, rules, method, scores, effects
             )
             name = re.sub(r"[^a-z0-9_]+", "-", f"{self.image.name}-{end}-{target.text}".lower()).strip("-")
             if kind == "npz":
@@ -452,7 +452,7 @@ def _rows(moment: Moment, flips: list[Flip], values: Array, start: int) -> list[
     rows: dict[tuple[str, str], list[Any]] = {}
     for flip, value in zip(flips, values.tolist()):
         if flip.part == "inputs":
-            name, holds = f"{layout.name(flip.do.location)}@{start + flip.index}", int(flip.step < 0)
+            name, holds = f"{layout.name(flip.do.location)}@{start + flip.index + 1}", int(flip.step < 0)
         else:
             name, holds = layout.name(flip.do.location), content(moment.trace, flip.do.location)
         rows.setdefault((flip.part, name), [flip.part, name, holds, []])[3].append(value)

@@ -388,13 +388,17 @@ function strongest() {
 function showOthers() {
   const all = [...state.others.values()];
   const draw = (box, groups) => {
-    const rows = all.filter((o) => groups.includes(o.group));
+    const every = all.filter((o) => groups.includes(o.group));
+    const rows = every.filter((o) => largest(o.method) || largest(o.oracle ?? []));
     const tops = ["method", "oracle"].map((k) => Math.abs(largest(rows.flatMap((o) => o[k] ?? []))));
     rows.sort((a, b) => Math.abs(largest(b.oracle ?? [])) + Math.abs(largest(b.method)) - Math.abs(largest(a.oracle ?? [])) - Math.abs(largest(a.method)));
     const body = rows.map((o) => make("tr", { "data-name": o.name }, make("td", { class: "mono" }, o.name), make("td", { class: "mono n" }, o.group === "inputs" || o.group === "flags" ? String(o.holds) : o.group === "positions" ? String(o.holds) : `$${hex(o.holds)}`),
       ...["method", "oracle"].map((k, j) => make("td", { class: "n" }, ...heat(o[k], tops[j])))));
-    box.replaceChildren(rows.length ? make("table", {}, make("thead", {}, make("tr", {}, ...["place", "holds", "method", "oracle"].map((t) => make("th", {}, t)))), make("tbody", {}, ...body))
-      : make("p", { class: "dim" }, "Click something: the largest effect of a flip of each, foretold and exact."));
+    const head = make("thead", {}, make("tr", {}, ...["place", "holds", "method", "oracle"].map((t) => make("th", {}, t))));
+    const none = every.length - rows.length;
+    box.replaceChildren(...(rows.length ? [make("table", {}, head, make("tbody", {}, ...body))] : []),
+      make("p", { class: "dim" }, every.length ? `${none} ${rows.length ? "others" : "places"}: no effect, foretold or exact`
+        : "Click something: the largest effect of a flip of each, foretold and exact."));
   };
   draw($("registers"), ["registers", "flags", "tia", "positions"]);
   draw($("inputs"), ["inputs"]);

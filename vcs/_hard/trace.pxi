@@ -219,3 +219,65 @@ cdef void trace_winners(VCS* m, uint8_t* out, int x0, int x1) noexcept nogil:
     if mode & 4 and not score:
         put_winner(m.mask[BL], out, x0, x1, 2)
         put_winner(m.mask[PF], out, x0, x1, 1)
+
+
+cdef class TraceRows:
+    """Owner of a recording's buffers while arrays look into them; then they serve the next recording."""
+    cdef TraceBuf* tr
+    cdef Core core
+
+    def __dealloc__(self):
+        if self.tr == NULL:
+            return
+        if self.core is not None and self.core.spare == NULL and self.tr.cap_instr <= SPARE_INSTR:
+            self.core.spare = self.tr
+        else:
+            trace_free(self.tr)
+
+    cdef array(self, void* data, int64_t n, size_t item, dtype):
+        cdef cnp.npy_intp size = n * item
+        cdef cnp.ndarray raw
+        if n == 0:
+            return np.empty(0, dtype)
+        raw = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, data)
+        cnp.set_array_base(raw, self)
+        return raw.view(dtype)
+
+
+def record_rows(Core core not None, actions):
+    """Run agent steps traced, without pictures: `Core.record`'s rows, but not copied.
+
+    Returns a dict of the structured arrays instr, tia, segments and frames. They keep the recording's buffers
+    alive; dropped before the next recording, they save it the page faults.
+    """
+    cdef VCS* m = core.m
+    cdef int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
+    cdef Py_ssize_t i
+    cdef TraceRows owner = TraceRows.__new__(TraceRows)
+    cdef TraceBuf* tr = core.spare
+    core.spare = NULL
+    if tr == NULL:
+        tr = trace_new()
+    if tr == NULL:
+        raise MemoryError
+    owner.tr = tr
+    owner.core = core
+    trace_clear(tr, False)
+    m.tr = tr
+    with nogil:
+        for i in range(a.shape[0]):
+            tr.action = a[i]
+            env_act(m, a[i], 1.0)
+            if tr.failed:
+                break
+    m.tr = NULL
+    core._check()
+    if tr.failed:
+        raise MemoryError("the trace does not fit in memory; trace fewer frames at a time")
+    from vcs.trace import DTYPES
+    return {
+        "instr": owner.array(tr.instr, tr.n_instr, sizeof(Instr), DTYPES["instr"]),
+        "tia": owner.array(tr.tia, tr.n_tia, sizeof(TiaRow), DTYPES["tia"]),
+        "segments": owner.array(tr.seg, tr.n_seg, sizeof(Segment), DTYPES["segments"]),
+        "frames": owner.array(tr.frame, tr.n_frame, sizeof(FrameRow), DTYPES["frames"]),
+    }

@@ -106,8 +106,8 @@ def agreement(p: Array, e: Array) -> dict[str, float]:
         "right": int(right.sum()),
         "equal": int((close & (e != 0)).sum()),
         "outputs": len(hits),
-        "pearson": float(np.mean(correlations)) if hits else 0.0,
-        "top8": float(np.mean(hits)) if hits else 0.0,
+        "pearson": round(float(np.mean(correlations)), 4) if hits else 0.0,
+        "top8": round(float(np.mean(hits)), 4) if hits else 0.0,
     }
 
 
@@ -231,7 +231,7 @@ def plot(rows: list[dict[str, Any]], path: pathlib.Path) -> None:
             axis.set_xticks(range(len(HORIZONS)), [str(h) for h in HORIZONS])
             axis.set_ylim(0, 1)
             axis.grid(alpha=0.3)
-    axes[0, 0].legend(loc="lower left")
+    axes[0, 0].legend(loc="upper right")
     figure.supxlabel("frames between the change and the frame that is read")
     files.write(path, lambda file: figure.savefig(file, format="png", dpi=100))
     plt.close(figure)
@@ -261,7 +261,7 @@ def main(
             data["games"][game] = study(game, warmup, pixels, cells)
             console.print(f"{game}: {data['games'][game]['seconds']:.1f} s")
             if path is not None:
-                files.write_text(path, json.dumps(data) + "\n")
+                files.write_text(path, json.dumps(data, separators=(",", ":")) + "\n")
     except KeyboardInterrupt:
         console.print("stopped; what there is:")
     rows = summary(data["games"])

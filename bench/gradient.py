@@ -17,6 +17,7 @@ import numpy as np
 import vcs
 from bench.harness import Row, interleave, summaries
 from vcs._adjoint import Backward
+from vcs._hard.machine import record_rows
 from vcs.gradient import grads
 from vcs.trace import start_values
 
@@ -51,7 +52,7 @@ def rows_of(m: Any, swept: bool) -> int:
     """Trace 16 frames from where the machine is, and sweep them; returns the number of instructions."""
     start = m.snapshot()
     x0 = start_values(m)
-    rows = m.record(np.zeros(BLOCK, np.int32), pictures=False)
+    rows = record_rows(m, np.zeros(BLOCK, np.int32))
     if swept:
         back = Backward(m.rom, len(m.cart_ram), 1)
         pixel = ((BLOCK - 1) * m.rows + m.rows // 2) * 160 + 80

@@ -15,7 +15,7 @@ from programs import random_image
 
 import vcs
 from vcs import horizon, layout, trace
-from vcs._adjoint import _NO_JOINS, LOCATIONS, PARTS, ROWS, Adjoint, Backward, opcodes
+from vcs._adjoint import _NO_JOINS, LOCATIONS, PARTS, ROWS, Adjoint, Backward, Opcodes, decoded, opcodes
 from vcs.errors import VcsError
 from vcs.gradient import Attribution, Weighting, grads
 from vcs.soft.primitive import rollout, vjp
@@ -162,6 +162,31 @@ def test_equals_soft_on_two_frames_of_many_games(game: str, rom: Callable[[str],
             assert difference(a, b) < 1e-9
 
 
+@pytest.mark.parametrize("game", ["glass", "space_invaders", "pitfall"])
+@pytest.mark.parametrize(
+    ("alpha", "T"), [(6.0, 0.14), (5.5, 0.14), (4.0, 0.14), (2.0, 0.14), (6.0, 0.145), (6.0, 0.2), (6.0, 0.3)]
+)
+def test_outside_the_corner_both_engines_refuse_the_same(
+    game: str, alpha: float, T: float, rom: Callable[[str], Any]
+) -> None:
+    """In mode "full" a relaxed read or branch that leaves the trace is refused, and nothing else is."""
+    if game != "glass":
+        rom(game)
+    t = played(game, 1)
+    settings: dict[str, Any] = {"rules": "value", "mode": "full", "alpha": alpha, "T": T}
+    said = []
+    for engine in ("soft", "adjoint"):
+        try:
+            vcs.grad(t, ("ram", 3), engine=engine, **settings)
+            said.append("")
+        except VcsError as e:
+            said.append(str(e))
+    assert bool(said[0]) == bool(said[1])
+    assert not (said[0] and alpha == 6.0 and T == 0.14)
+    if said[1]:
+        assert f"relaxed at {'alpha' if alpha < 6 else 'T'}" in said[1] and "use alpha above" in said[1]
+
+
 # ------------------------------------------------------------ batches, threads
 
 
@@ -278,7 +303,7 @@ def test_a_rollout_composes_with_a_loss_of_ones_own() -> None:
     weights[("pixel", *places[0])] = 2 * (shown[0] - goal[0]) + 2 * (shown[2] - goal[2])
     weights[layout.name(3)] = float(np.cos(t.x1[3]))
     weights["A"] = 1.0
-    expected = vcs.grad(t, weights)
+    expected = vcs.grad(t, weights, rules="value")
     for name, part in expected.parts.items():
         assert np.allclose(given[name], part, rtol=1e-12, atol=1e-12), name
     assert np.array_equal(
@@ -342,7 +367,7 @@ def test_rows_of_random_bytes_are_survived(seed: int, bits: bool) -> None:
         raw = rows[name].view(np.uint8).reshape(-1)
         hit = rng.rand(raw.size) < (0.01, 0.2, 1.0)[seed % 3]
         raw[hit] = rng.randint(256, size=int(hit.sum()))
-    engine = Adjoint(opcodes(), t.rom, 16, 4, bits)
+    engine = Adjoint(decoded(), t.rom, 16, 4, bits)
     engine.state[:] = rng.randn(*engine.state.shape)
     pixels = np.arange(0, t.screens.size, 3)
     lines = sweep(engine, rows, t.screens.shape[1], pixels, rng.randn(len(pixels), 4))
@@ -354,7 +379,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     rows = {name: getattr(t, name) for name in ("instr", "tia", "segments", "frames", "x0")}
     height, size = t.screens.shape[1], t.screens.size
     none, some = np.zeros(0, np.int64), np.array([5], np.int64)
-    engine = Adjoint(opcodes(), t.rom, 0, 1, False)
+    engine = Adjoint(decoded(), t.rom, 0, 1, False)
 
     def refused(word: str, changed: dict[str, Any], pixels: Any, weights: Any) -> None:
         with pytest.raises(ValueError, match=word):
@@ -367,13 +392,14 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     refused("ascend", {}, np.array([size]), np.zeros((1, 1)))
     refused("ascend", {}, np.array([5, 5]), np.zeros((2, 1)))
     for arguments in (
-        (opcodes()[:5], t.rom, 0, 1, False),
-        (opcodes(), t.rom, 0, 3, False),
-        (opcodes(), t.rom[:0], 0, 1, False),
-        ([("XYZ", "implied", 2)] * 256, t.rom, 0, 1, False),
+        (decoded(), t.rom, 0, 3, False),
+        (decoded(), t.rom[:0], 0, 1, False),
     ):
         with pytest.raises(ValueError):
             Adjoint(*arguments)
+    for rows in (opcodes()[:5], [("XYZ", "implied", 2)] * 256):
+        with pytest.raises(ValueError, match="opcode table"):
+            Opcodes(rows)
     with pytest.raises(VcsError, match="1 to 8"):
         Backward(t.rom, 0, 9)
 

@@ -214,7 +214,7 @@ def test_a_position_reaches_the_pixels(engine: str, rom: Callable[[str], Any]) -
         pytest.skip("nothing of player 1 is on the screen")
     weights = np.zeros(t.screens.shape[1:])
     weights[rows.min() : rows.max() + 1, :] = np.arange(160)
-    slope = grad(t, weights, engine=engine).ram[0x08]
+    slope = grad(t, weights, rules="value", engine=engine).ram[0x08]
     before = (shown(m) * weights).sum()
     up, down = m.clone(), m.clone()
     up.poke_ram(0x08, int(m.ram[0x08]) + 1)
@@ -251,7 +251,7 @@ def test_a_timer_value(engine: str) -> None:
     """RAM -> TIM64T -> INTIM some intervals later -> background: one to one (but for a colour's bit 0)."""
     m = _stripes()
     t = m.clone().trace([0])
-    g = grad(t, ("pixel", TIMER_ROW, 100), engine=engine)
+    g = grad(t, ("pixel", TIMER_ROW, 100), rules="value", engine=engine)
     assert g.ram[0] == 1.0
     before = shown(m)[TIMER_ROW, 100]
     for step in (-2, 2, 20):
@@ -599,7 +599,7 @@ def test_weightings() -> None:
 def test_an_attribution_is_saved(tmp_path: Path) -> None:
     g = grad(_stripes().clone().trace([0]), "A", engine="soft")
     with np.load(g.save(tmp_path / "g.npz"), allow_pickle=False) as saved:
-        assert str(saved["rules"]) == "value" and np.array_equal(saved["ram"], g.ram)
+        assert str(saved["rules"]) == "bit" and np.array_equal(saved["ram"], g.ram)
 
 
 @pytest.mark.parametrize(

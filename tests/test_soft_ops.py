@@ -207,6 +207,19 @@ def test_words_and_branches(rules: str) -> None:
 
 
 @pytest.mark.parametrize("rules", NAMES)
+def test_increments_in_a_row_are_one_function(rules: str) -> None:
+    op = rule_set(rules).stepped
+    for n in (1, -1, 37, -190):
+        for u in (0, 7, 192, 255):
+            g: Any = 1.5 if rules == "value" else RNG.normal(size=8)
+            expected: Any = g
+            if rules == "bit":
+                after = [(BITS[(u | 1 << k) + n & 255], BITS[(u & ~(1 << k)) + n & 255]) for k in range(8)]
+                expected = [(high - low) @ g for high, low in after]
+            assert np.allclose(cotangent(op, (u, n), 0, g), expected)
+
+
+@pytest.mark.parametrize("rules", NAMES)
 def test_a_look_up_has_the_differences_of_its_table(rules: str) -> None:
     op, table = rule_set(rules).look_up, [int(b) for b in RNG.integers(256, size=258)]
 

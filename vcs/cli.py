@@ -267,7 +267,7 @@ def grad(
     where: Annotated[str | None, typer.Option(
         "--pixel", "-p", metavar="ROW,COL", help="Pixel to explain; by default an interesting one.")] = None,
     horizon: Annotated[int, typer.Option(min=1, max=600, help="Frames to look back.")] = 1,
-    rules: Annotated[str, typer.Option(help="One derivative a byte (value) or a bit (bit).")] = "value",
+    rules: Annotated[str, typer.Option(help="One derivative a bit (bit) or a byte (value).")] = "bit",
     engine: Annotated[str, typer.Option(help="adjoint (compiled) or soft (readable, slow).")] = "adjoint",
     what: ActionsOpt = "noop",
     protocol: ProtocolOpt = Protocol.ale,

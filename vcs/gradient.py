@@ -3,8 +3,8 @@ on.
 
     t = machine.trace([0] * 3)
     g = vcs.grad(t, ("pixel", 100, 80))      # a pixel of the last frame
-    g.ram                                    # d pixel / d RAM when the trace began, float64[128]
-    g.top(5)                                 # [("ROM[0x1F3]", 1.0), ...]
+    g.ram                                    # d pixel / d RAM when the trace began, float64[128, 8]
+    g.top(5)                                 # [("ROM[0x1F3]:3", 8.0), ...]
 
 The two engines give the same numbers to 1e-9: "adjoint" is compiled, "soft" readable. The rules are those of
 docs/gradients.md. An attribution carries the settings it was made with.
@@ -28,6 +28,7 @@ from vcs.trace import NOBODY, Trace
 Array = npt.NDArray[np.float64]
 
 ENGINES: Final = ("adjoint", "soft")
+RULES: Final = "bit"  # the default rule set, by measurement (docs/gradients.md, "Faithfulness")
 # part -> the location of its first element, for parts whose elements are locations
 _FIRST: Final = {
     "ram": layout.RAM,
@@ -369,7 +370,7 @@ def grads(
     outputs: Sequence[Any],
     *,
     wrt: str | Sequence[str] | None = None,
-    rules: str = "value",
+    rules: str = RULES,
     engine: str = "adjoint",
     alpha: float = 10.0,
     T: float = 0.1,
@@ -417,7 +418,7 @@ def grad(
     output: Any,
     *,
     wrt: str | Sequence[str] | None = None,
-    rules: str = "value",
+    rules: str = RULES,
     engine: str = "adjoint",
     alpha: float = 10.0,
     T: float = 0.1,
@@ -431,7 +432,7 @@ def grad(
         trace: what `Machine.trace` or `Trace.load` returned.
         output: a pixel, a RAM byte or register at the end, or a weighting of them; see `weighting`.
         wrt: parts ("ram", "rom", "inputs", ...; see `PARTS`) or locations whose parts to keep; None keeps
-        all. rules: "value", one derivative a byte, or "bit", eight (docs/gradients.md).
+        all. rules: "bit", eight derivatives a byte, or "value", one (docs/gradients.md).
         engine: "adjoint", compiled, or "soft", readable; they agree to 1e-9.
         alpha, T: sharpness of the branch gate, temperature of the relaxed read in "full" mode.
         mode: "ste", values exact, or "full", reads and branches relaxed (refused where that leaves the

@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from vcs import layout
 from vcs._adjoint import LANES, Backward, seeds
+from vcs._hard.machine import record_rows
 from vcs.errors import VcsError
-from vcs.gradient import Attribution, Weighting, weighting
+from vcs.gradient import RULES, Attribution, Weighting, weighting
 from vcs.machine import Machine, Snapshot
 from vcs.trace import Trace, start_values
 
@@ -123,7 +124,7 @@ def grads_long(
     outputs: Sequence[Any],
     *,
     wrt: str | Sequence[str] | None = None,
-    rules: str = "value",
+    rules: str = RULES,
     alpha: float = 10.0,
     T: float = 0.1,
     mode: str = "ste",
@@ -173,11 +174,12 @@ def grads_long(
             x0 = start_values(scratch)
             # a step has at most frame_skip frames
             pictures = any(group.shows(end - len(part) * skip, end) for group in groups)
-            rows = scratch.record(part, pictures=pictures)
+            rows = scratch.record(part) if pictures else record_rows(scratch, part)
             start = end - len(rows["frames"])
             for group in groups:
                 group.sweep({**rows, "x0": x0}, start, end)
             end = start
+            del rows  # their buffers serve the next block
             step(len(part))
     if end:
         raise AssertionError(f"{end} frames were not traced again")

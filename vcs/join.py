@@ -27,7 +27,7 @@ import numpy.typing as npt
 from vcs import layout
 from vcs._adjoint import sweep
 from vcs.errors import VcsError
-from vcs.gradient import Attribution, weighting
+from vcs.gradient import RULES, Attribution, weighting
 from vcs.machine import Machine, Snapshot
 from vcs.soft.cpu import OPCODES
 from vcs.trace import Trace, start_values
@@ -179,7 +179,7 @@ def grad_join(
     output: Any,
     joins: Joins,
     *,
-    rules: str = "value",
+    rules: str = RULES,
     alpha: float = 2.0,
     mode: str = "ste",
     T: float = 0.1,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vcs import layout
-from vcs._adjoint._adjoint import LOCATIONS, ROWS, Adjoint
+from vcs._adjoint._adjoint import LOCATIONS, ROWS, Adjoint, Opcodes
 from vcs.data import load_csv
 from vcs.errors import VcsError
 from vcs.soft import ops, relax
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vcs.join import Joins
     from vcs.trace import Trace
 
-__all__ = ["LOCATIONS", "ROWS", "Adjoint", "Backward", "sweep"]
+__all__ = ["LOCATIONS", "ROWS", "Adjoint", "Backward", "Opcodes", "sweep"]
 
 Array = npt.NDArray[np.float64]
 
@@ -53,11 +53,16 @@ _NO_JOINS: Final = [
 ]
 
 
-@cache
 def opcodes() -> list[tuple[str, str, int]]:
     """Mnemonic, mode and cycles of the 256 opcodes (`vcs/data/opcodes.csv`)."""
     rows = sorted(load_csv("opcodes.csv"), key=lambda row: int(row["opcode"], 16))
     return [(row["mnemonic"], row["mode"], int(row["cycles"])) for row in rows]
+
+
+@cache
+def decoded() -> Opcodes:
+    """The opcodes as the compiled side keeps them."""
+    return Opcodes(opcodes())
 
 
 class Backward:
@@ -91,13 +96,14 @@ class Backward:
         self.bits = rules == "bit"
         self.lanes = next(n for n in LANES if n >= outputs)
         self.alpha = float(alpha)
+        self.T = float(T)
+        self.image = np.frombuffer(rom, np.uint8)
         gate = 1.0 / (1.0 + math.exp(-self.alpha))
         self.join_slope = 2.0 * self.alpha * gate * (1.0 - gate) if slope is None else float(slope)
         self.read_weights: list[float] = []
         if mode == "full":
             self.read_weights = ops.read_weights(T, relax.WINDOW)[::2].tolist()
-        image = np.frombuffer(rom, np.uint8)
-        self.engine = Adjoint(opcodes(), image, cart_size, self.lanes, self.bits)
+        self.engine = Adjoint(decoded(), self.image, cart_size, self.lanes, self.bits)
 
     def seed(self, output: int, location: int, weight: float) -> None:
         """Add `weight` times the number at `location` (a state or cartridge RAM cell) to an output."""
@@ -136,7 +142,12 @@ class Backward:
         weights: Array,
         joins: Joins | None = None,
     ) -> Array:
-        """`sweep` over the rows of a trace without pictures: instr, tia, segments, frames and x0."""
+        """`sweep` over the rows of a trace without pictures: instr, tia, segments, frames and x0.
+
+        Raises VcsError if in mode "full" a relaxed read or branch would leave their path.
+        """
+        if self.read_weights:
+            relax.refuse_outside(rows["instr"], rows["x0"], self.image, self.alpha, self.T)
         given = np.zeros((len(pixels), self.lanes))
         given[:, : self.outputs] = weights
         slope = self.join_slope if joins is not None else 0.0

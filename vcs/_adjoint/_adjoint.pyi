@@ -6,10 +6,13 @@ import numpy.typing as npt
 LOCATIONS: dict[str, int]
 ROWS: dict[str, int]
 
+class Opcodes:
+    def __init__(self, rows: list[tuple[str, str, int]]) -> None: ...
+
 class Adjoint:
     def __init__(
         self,
-        opcodes: list[tuple[str, str, int]],
+        opcodes: Opcodes,
         image: npt.NDArray[np.uint8],
         cart_size: int,
         lanes: int,

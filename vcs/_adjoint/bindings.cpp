@@ -30,14 +30,9 @@ using Integers = py::array_t<int64_t, py::array::c_style>;
 
 class Adjoint {
 public:
-    Adjoint(const std::vector<std::tuple<std::string, std::string, int>>& opcodes, const Bytes& image, int64_t cart_size,
-            int lanes, bool bits)
+    Adjoint(const Opcodes& opcodes, const Bytes& image, int64_t cart_size, int lanes, bool bits)
         : lanes_(lanes), k_(bits ? 8 : 1), rom_size_(image.size()), cart_size_(cart_size),
-          image_(image.data(), image.data() + image.size()) {
-        std::vector<OpcodeRow> table;
-        for (const auto& [mnemonic, mode, cycles] : opcodes)
-            table.push_back({mnemonic, mode, cycles});
-        ops_ = decode(table);
+          image_(image.data(), image.data() + image.size()), ops_(opcodes) {
         if (lanes != 1 && lanes != 4 && lanes != 8)
             throw std::invalid_argument("lanes is " + std::to_string(lanes) + "; it must be 1, 4 or 8");
         if (image.ndim() != 1 || rom_size_ < 1 || rom_size_ > 1 << 24 || cart_size < 0 || cart_size > ROM - CART)
@@ -128,11 +123,11 @@ private:
         Sweep<K, B>(ops_, t, seeds, totals, relaxation, joins).run();
     }
 
-    Opcodes ops_;
     const int lanes_, k_;
     const int64_t rom_size_, cart_size_;
     std::vector<double> state_, cart_, rom_, latches_;
     const std::vector<uint8_t> image_;
+    const Opcodes ops_;
     std::atomic<bool> busy_{false};
 };
 
@@ -140,11 +135,19 @@ private:
 
 PYBIND11_MODULE(_adjoint, m) {
     m.doc() = "The compiled reverse sweep over a trace (docs/gradients.md).";
+    py::class_<Opcodes>(m, "Opcodes", "The 256 opcodes, decoded. rows: 256 (mnemonic, mode, cycles).\n\nRaises ValueError.")
+        .def(py::init([](const std::vector<std::tuple<std::string, std::string, int>>& rows) {
+                 std::vector<OpcodeRow> table;
+                 for (const auto& [mnemonic, mode, cycles] : rows)
+                     table.push_back({mnemonic, mode, cycles});
+                 return decode(table);
+             }),
+             py::arg("rows"));
     py::class_<Adjoint>(m, "Adjoint",
                         "The adjoint of a machine's state, carried backwards over traces.\n\n"
-                        "opcodes: 256 (mnemonic, mode, cycles). image: uint8[N], the ROM. lanes: cotangent vectors at once, 1, 4 or 8. bits: True for the\n"
+                        "opcodes: what the opcodes are. image: uint8[N], the ROM. lanes: cotangent vectors at once, 1, 4 or 8. bits: True for the\n"
                         "`bit` rules (eight derivatives a byte), False for `value`. Raises ValueError for anything out of range.")
-        .def(py::init<const std::vector<std::tuple<std::string, std::string, int>>&, const Bytes&, int64_t, int, bool>(),
+        .def(py::init<const Opcodes&, const Bytes&, int64_t, int, bool>(),
              py::arg("opcodes"), py::arg("image"), py::arg("cart_size"), py::arg("lanes"), py::arg("bits"))
         .def_property_readonly("state", &Adjoint::state,
                                "float64[344, 1 or 8, lanes], writable: adjoint of every location below 344")

@@ -186,6 +186,47 @@ void Sweep<K, B>::logic(Kind kind, int a, int m, const double* g, double* ga, do
         pass(a, gm);
 }
 
+// A place that held `before` was incremented by `direction`, after which it had adjoint g.
+template <int K, int B> void Sweep<K, B>::chain_step(int which, int before, int direction, const double* g) {
+    Chain& c = chains[which];
+    bool any = false;
+    for (int j = 0; j < N; ++j)
+        any = any || g[j] != 0.0;
+    if (any) {
+        if (c.held.empty()) {
+            open.push_back(which);
+            c.moved = 0;
+        }
+        c.held.push_back({c.moved, {}});
+        std::memcpy(c.held.back().g, g, sizeof c.held.back().g);
+    }
+    c.moved += direction;
+    c.base = before;
+}
+
+// The place got its value `base` by something else.
+template <int K, int B> void Sweep<K, B>::chain_end(int which) {
+    Chain& c = chains[which];
+    if (c.held.empty())
+        return;
+    double* const to = which == CHAIN_X ? X : which == CHAIN_Y ? Y : state(which);
+    for (const Held& h : c.held) {
+        const int n = c.moved - h.moved;
+        difference([n](int v) { return v + n; }, c.base, h.g, to);
+    }
+    c.held.clear();
+    open.erase(std::find(open.begin(), open.end(), which));
+    if (which < 128)
+        live_ram[which] = 1;
+    else
+        live |= which == CHAIN_X ? LX : LY;
+}
+
+template <int K, int B> void Sweep<K, B>::chains_end() {
+    while (!open.empty())
+        chain_end(open.back());
+}
+
 // INC, DEC: g of the result becomes g of u.
 template <int K, int B> void Sweep<K, B>::step(int u, int direction, double* g) {
     if constexpr (K == 8) {
@@ -419,8 +460,9 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
         add(reg, what);
         live |= bit;
     };
+    const bool stepped = op.kind == Kind::INC || op.kind == Kind::DEC || op.kind == Kind::DCP || op.kind == Kind::ISB;
     auto stored = [&](int32_t location) {
-        if (take(location, g))
+        if (take(location, g, stepped && !soft.full))
             return true;
         clear(g);
         return false;
@@ -444,8 +486,12 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
     auto step_register = [&](double* reg, uint32_t bit, int value, int direction) {
         grab(reg, bit);
         from_nz((value + direction) & 255, g);
-        step(value, direction, g);
-        put(reg, bit, g);
+        if constexpr (K == 8) {
+            chain_step(bit == LX ? CHAIN_X : CHAIN_Y, value, direction, g);
+            live |= bit;
+        } else {
+            put(reg, bit, g);
+        }
     };
     auto logical = [&](Kind kind, int result) {
         grab(A, LA);
@@ -464,10 +510,17 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
     };
     // the rest of a read-modify-write whose result's adjoint is g
     auto modified = [&](Kind kind) {
-        if (kind == Kind::INC || kind == Kind::DEC)
-            step(m, kind == Kind::INC ? 1 : -1, g);
-        else
+        if (kind == Kind::INC || kind == Kind::DEC) {
+            const int direction = kind == Kind::INC ? 1 : -1;
+            if (K == 8 && !soft.full && r.ea_loc >= RAM && r.ea_loc < 128) {
+                chain_step(r.ea_loc, m, direction, g);
+                live_ram[r.ea_loc] = 1;
+                return;
+            }
+            step(m, direction, g);
+        } else {
             shift(kind, g);
+        }
         give(modify_location(r), r, g);
     };
     // A = A op (result of the modification): adds to the result's adjoint g
@@ -497,6 +550,10 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
             live |= bit;
         }
     };
+
+    if (K == 8 && !open.empty() && (op.writes & (LX | LY)) && op.kind != Kind::INX && op.kind != Kind::DEX &&
+        op.kind != Kind::INY && op.kind != Kind::DEY)
+        chain_end(op.writes & LX ? CHAIN_X : CHAIN_Y);
 
     switch (op.kind) {
     case Kind::LDA: load(A, LA); break;

@@ -27,6 +27,7 @@ template <int K, int B> int64_t Sweep<K, B>::next_join() const {
 template <int K, int B> void Sweep<K, B>::gather(int64_t i) {
     if (by_meet.empty() || joins.meet[by_meet.back()] <= i)
         return;
+    chains_end();
     // what was drawn later depends on the registers, too
     while (segment > 0 && t.segments[segment - 1].tia >= row && t.segments[segment - 1].instr > i)
         draw(t.segments[--segment]);

@@ -43,6 +43,7 @@ struct Opcode {
     bool indirect;                 // JMP (abs)
     bool stores;                   // writes the cell at ea_loc
     bool always;                   // pushes more than one byte: must be undone in any case
+    uint8_t source_register;       // of STA, STX, STY: the place of A, X or Y among the registers, else 255
     uint32_t writes;               // Live bits of what it writes, SP and PC only where they are not moved by a constant
 };
 
@@ -114,7 +115,7 @@ struct OpcodeRow {
     int cycles;
 };
 
-using Opcodes = std::array<Opcode, 256>;
+struct Opcodes : std::array<Opcode, 256> {};
 
 inline Opcodes decode(const std::vector<OpcodeRow>& rows) {
     static const char* const names[] = {
@@ -147,6 +148,7 @@ inline Opcodes decode(const std::vector<OpcodeRow>& rows) {
                  : row.mode == "(indirect),Y" ? Index::pointer_y : Index::none;
         op.writes = written(op.kind, op.source == Source::accumulator);
         op.always = op.kind == Kind::JSR || op.kind == Kind::BRK;
+        op.source_register = op.kind == Kind::STA ? 0 : op.kind == Kind::STX ? 1 : op.kind == Kind::STY ? 2 : 255;
         switch (op.kind) {
         case Kind::STA: case Kind::STX: case Kind::STY: case Kind::SAX: case Kind::SHA: case Kind::SHS: case Kind::SHX:
         case Kind::SHY: case Kind::PHA: case Kind::PHP: case Kind::INC: case Kind::DEC: case Kind::SLO: case Kind::RLA:

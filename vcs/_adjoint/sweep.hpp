@@ -85,7 +85,7 @@ private:
     double* state(int location) { return out.state + static_cast<size_t>(location) * N; }
     double* cell(int32_t location);                 // RAM, cartridge RAM or ROM; `sink` for anything else
     bool is_live(int32_t location) const;
-    bool take(int32_t location, double* g);
+    bool take(int32_t location, double* g, bool stepped = false);
 
     // --- cpu.hpp
     void cpu(const Instr& r, const Opcode& op);
@@ -117,6 +117,23 @@ private:
     };
     std::vector<std::vector<Written>> stores;      // to each cell of RAM, ascending; empty until one is asked for
 
+    // Increments in a row of a RAM cell (0..127), X or Y under the bit rules: the adjoints of what it held after each,
+    // which go to what it held before all at once, as Boolean differences of that (docs/gradients.md 1).
+    struct Held {
+        int moved;
+        double g[N];
+    };
+    struct Chain {
+        int moved = 0, base = 0;
+        std::vector<Held> held;
+    };
+    static constexpr int CHAIN_X = 128, CHAIN_Y = 129;
+    std::vector<Chain> chains;
+    std::vector<int> open;         // chains that hold something
+    void chain_step(int which, int before, int direction, const double* g);
+    void chain_end(int which);
+    void chains_end();
+
     // --- join.hpp
     std::vector<int64_t> by_meet;  // joins ascending by their meeting points; from its end those not yet gathered
     int64_t join = 0;              // joins whose branch is not yet undone
@@ -146,6 +163,7 @@ private:
     std::vector<int64_t> line_start;      // first seed of each line of each frame
     std::vector<int32_t> line_left;       // seeds of a line that no segment has claimed yet
     std::vector<uint8_t> claimed;
+    int64_t unclaimed = 0;
     Shown shown;
     void tia_forward();
     bool tia_undo(double* g);
@@ -202,6 +220,8 @@ Sweep<K, B>::Sweep(const Opcodes& opcodes, const Trace& trace, const Seeds& s, c
         base[f] = zero;
         last = frame.cycles;
     }
+    if (K == 8)
+        chains.resize(130);
     tia_forward();
     joins_forward();
     // latches read after this trace
@@ -242,13 +262,16 @@ template <int K, int B> bool Sweep<K, B>::is_live(int32_t location) const {
 }
 
 // The adjoint of the byte stored at a location, moved to g; false if there is none.
-template <int K, int B> bool Sweep<K, B>::take(int32_t location, double* g) {
+// `stepped`: by an instruction that increments it, which does not end its chain.
+template <int K, int B> bool Sweep<K, B>::take(int32_t location, double* g, bool stepped) {
     if (location >= TIA_W && location < TIA_W + 64) {
         return row > 0 && t.tia[row - 1].instr == at && tia_undo(g);
     }
     if (!is_live(location))
         return false;
     if (location < 128) {
+        if (K == 8 && !stepped && !open.empty())
+            chain_end(location);
         live_ram[location] = 0;
         move(g, state(location));
     } else if (location >= CART) {
@@ -261,12 +284,20 @@ template <int K, int B> bool Sweep<K, B>::take(int32_t location, double* g) {
 }
 
 template <int K, int B> void Sweep<K, B>::run() {
-    int64_t i = t.instrs - 1;
+    int64_t i = t.instrs - 1, frame = t.n_frames;
     while (i >= 0) {
+        // chains end with the frame
+        while (frame > 0 && t.frames[frame - 1].first_instr > i) {
+            --frame;
+            chains_end();
+        }
         // the instruction that made the TIA write in force, which cannot be skipped
         int64_t stop = row > 0 ? t.tia[row - 1].instr : -1;
         if (const int64_t next = next_join(); next > stop)
             stop = next;
+        const bool ends = frame > 0 && t.frames[frame - 1].first_instr - 1 >= stop;
+        if (ends)
+            stop = t.frames[frame - 1].first_instr - 1;
         // rows out of order: only in a trace that no machine made
         stop = stop < -1 ? -1 : stop > i ? i : stop;
         for (; i > stop; --i) {
@@ -279,17 +310,31 @@ template <int K, int B> void Sweep<K, B>::run() {
         }
         if (i < 0)
             break;
-        gather(i);
+        if (ends)
+            continue;
+        if (joins.n)
+            gather(i);
         const Instr& r = t.instr[i];
+        const Opcode& op = ops[r.opcode];
         at = i;
-        cpu(r, ops[r.opcode]);
-        // a write the instruction does not account for
         double g[N];
+        if (op.source_register < 3 && r.ea_loc >= TIA_W && r.ea_loc < TIA_W + 64) {
+            // the most frequent kind: a plain store to the TIA
+            if (row > 0 && t.tia[row - 1].instr == i && tia_undo(g)) {
+                add(state(CPU + op.source_register), g);
+                live |= 1u << op.source_register;
+            }
+        } else {
+            cpu(r, op);
+        }
+        // a write the instruction does not account for
         while (row > 0 && t.tia[row - 1].instr >= i)
             tia_undo(g);
-        branch_undone(i);
+        if (joins.n)
+            branch_undone(i);
         --i;
     }
+    chains_end();
     segments_in_force();
 }
 

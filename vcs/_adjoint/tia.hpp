@@ -52,6 +52,7 @@ template <int K, int B> void Sweep<K, B>::tia_forward() {
     line_start.assign(lines + 1, 0);
     line_left.assign(lines, 0);
     claimed.assign(seeds.n, 0);
+    unclaimed = seeds.n;
     for (int64_t k = 0; k < seeds.n; ++k)
         ++line_left[seeds.pixel[k] / WIDTH];
     for (int64_t line = 0; line < lines; ++line)
@@ -128,7 +129,7 @@ template <int K, int B> void Sweep<K, B>::hmove_undo(const TiaRow& w) {
 
 // Sweeps the segments drawn after the last write in force.
 template <int K, int B> void Sweep<K, B>::segments_in_force() {
-    while (segment > 0 && t.segments[segment - 1].tia >= row)
+    while (unclaimed && segment > 0 && t.segments[segment - 1].tia >= row)
         draw(t.segments[--segment]);
     if (!hits.empty())
         strike_in_force();
@@ -155,6 +156,7 @@ template <int K, int B> void Sweep<K, B>::draw(const Segment& s) {
         // the last segment drawn over a pixel has it, dark or not
         claimed[k] = 1;
         --line_left[line];
+        --unclaimed;
         if ((s.vblank & 2) || (s.comb && x < 8))
             continue;
         if (!ready)

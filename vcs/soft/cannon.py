@@ -269,7 +269,7 @@ def true_set(machine: Machine) -> tuple[Measured, Array, npt.NDArray[np.bool_]]:
         tuple(by_pc[:4].tolist()),
         tuple(by_join[:4].tolist()),
         tuple(float(x - int(still.ram[X])) for x in held),
-        float(grad(window, weights).ram[X]) / mass,
+        float(grad(window, weights, rules="value").ram[X]) / mass,
         (moment(poked) - moment(recent)) / mass,
     )
     return numbers, forward, cannon

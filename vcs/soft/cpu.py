@@ -53,10 +53,30 @@ class Cpu:
     def __init__(self, run: Run, registers: list[Any], flags: list[Any], pc: Any) -> None:
         self.run = run
         self.op = run.op
+        # by place ("x", "y" or a RAM cell): what it held before the increments in a row, and how many
+        self.steps: dict[str | int, tuple[Any, int]] = {}
         self.a, self.x, self.y, self.sp = registers
         self.n, self.v, self.d, self.i, self.z, self.c = flags
         self._pc = pc
         self._ahead = 0  # bytes executed since _pc was set: one node a jump instead of one an instruction
+
+    @property
+    def x(self) -> Any:
+        return self._x
+
+    @x.setter
+    def x(self, value: Any) -> None:
+        self.steps.pop("x", None)
+        self._x = value
+
+    @property
+    def y(self) -> Any:
+        return self._y
+
+    @y.setter
+    def y(self, value: Any) -> None:
+        self.steps.pop("y", None)
+        self._y = value
 
     @property
     def pc(self) -> Any:
@@ -109,6 +129,20 @@ class Cpu:
     def compare(self, reg: Any, m: Any) -> None:
         self.c = self.op.not_less(reg, m)
         self.nz(self.op.difference(reg, m))
+
+    def stepped(self, place: str | int, held: Any, by: int) -> Any:
+        """What a place holds after one more increment (by = 1) or decrement of what it held."""
+        base, n = self.steps.get(place, (held, 0))
+        self.steps[place] = base, n + by
+        return self.op.stepped(base, n + by)
+
+    def _step_x(self, by: int) -> None:
+        self._x = self.stepped("x", self._x, by)
+        self.nz(self._x)
+
+    def _step_y(self, by: int) -> None:
+        self._y = self.stepped("y", self._y, by)
+        self.nz(self._y)
 
     def asl(self, u: Any) -> Any:
         self.c = self.op.bit(u, 7)
@@ -253,27 +287,35 @@ class Cpu:
         self.run.store(r)
         return r
 
+    def _step_memory(self, by: int) -> Any:
+        """INC and DEC of memory."""
+        run = self.run
+        place = run.cell_stepped()
+        if place < 0:
+            return self._modify(self.op.increment if by > 0 else self.op.decrement)
+        r = self.stepped(place, run.operand(), by)
+        chain = self.steps[place]
+        run.store(r)  # which ends a chain
+        self.steps[place] = chain
+        return r
+
     def INC(self) -> None:
-        self.nz(self._modify(self.op.increment))
+        self.nz(self._step_memory(1))
 
     def DEC(self) -> None:
-        self.nz(self._modify(self.op.decrement))
+        self.nz(self._step_memory(-1))
 
     def INX(self) -> None:
-        self.x = self.op.increment(self.x)
-        self.nz(self.x)
+        self._step_x(1)
 
     def INY(self) -> None:
-        self.y = self.op.increment(self.y)
-        self.nz(self.y)
+        self._step_y(1)
 
     def DEX(self) -> None:
-        self.x = self.op.decrement(self.x)
-        self.nz(self.x)
+        self._step_x(-1)
 
     def DEY(self) -> None:
-        self.y = self.op.decrement(self.y)
-        self.nz(self.y)
+        self._step_y(-1)
 
     def ASL(self) -> None:
         self.nz(self._modify(self.asl))
@@ -385,10 +427,10 @@ class Cpu:
         self.adc(self._modify(self.ror))
 
     def DCP(self) -> None:
-        self.compare(self.a, self._modify(self.op.decrement))
+        self.compare(self.a, self._step_memory(-1))
 
     def ISB(self) -> None:
-        self.sbc(self._modify(self.op.increment))
+        self.sbc(self._step_memory(1))
 
     def ANC(self) -> None:
         self.AND()

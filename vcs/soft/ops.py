@@ -156,6 +156,11 @@ def decrement(u: int) -> Cell:
     return Cell(u - 1 & 255)
 
 
+def stepped(u: int, n: int) -> Cell:
+    """A byte after n increments (negative: decrements) in a row, as one function of what it was before."""
+    return Cell(u + n & 255)
+
+
 # ------------------------------------------------------------------------------- logic and shifts
 
 

@@ -121,7 +121,7 @@ class Replay:
         self.segment_tia = source.segments["tia"].tolist()
         self.missile0 = source.segments["pos"][:, tia.M0].tolist()
         if mode == "full":
-            _check_relaxed_code(source, self.T)
+            relax.refuse_code(source.instr, source.rom, self.T)
 
     def _pixels_by_segment(self) -> dict[int, npt.NDArray[np.int64]]:
         """Segment -> which of the wanted pixels it drew."""
@@ -273,6 +273,7 @@ class Run:
             if first < end and before != cycles[first]:
                 self._rebase(before - cycles[first])
             before = int(row["cycles"])
+            cpu.steps.clear()  # a block of a long horizon ends with a frame
             for k in range(first, end):
                 self.k = k
                 if self.check and (
@@ -400,6 +401,12 @@ class Run:
         if self._ea_loc[self.k] >= 0 and self._columns["flags"][self.k] & trace.READ:
             self._load(self._ea_loc[self.k], self._rd[self.k])
 
+    def cell_stepped(self) -> int:
+        """The RAM cell whose increments are put together by this INC or DEC, else -1 (in mode "full", where
+        each of its reads has neighbours)."""
+        location: int = self._ea_loc[self.k]
+        return location if 0 <= location < layout.RAM_SIZE and not self.full else -1
+
     def address(self) -> int:
         ea: int = self._ea[self.k]
         return ea
@@ -494,6 +501,7 @@ class Run:
         if hardware and row < len(rows) and rows[row][0] == self.k:
             self._write_tia(rows[row], value)
         if 0 <= location < layout.RAM_SIZE:
+            self.cpu.steps.pop(location, None)
             self._ram[location] = value
         elif layout.RIOT <= location < layout.INPUT:
             self.riot.write(location, address, value)
@@ -731,22 +739,6 @@ def _access_cycles(t: trace.Trace) -> list[int]:
     crossed = penalty & (t.instr["flags"] & trace.CROSSED != 0)
     cycles: list[int] = (t.instr["cycles"] + base + crossed).tolist()
     return cycles
-
-
-def _check_relaxed_code(t: trace.Trace, temperature: float) -> None:
-    """In full mode the instruction bytes are read relaxed, too: they must still be what ran."""
-    relaxed = relax.relaxed_rom(t.rom, temperature)
-    for column, byte in (("loc0", "opcode"), ("loc1", "b1"), ("loc2", "b2")):
-        location = t.instr[column]
-        here = np.flatnonzero(location >= layout.ROM)
-        wrong = here[relaxed[location[here] - layout.ROM] != t.instr[byte][here]]
-        if len(wrong):
-            k = int(wrong[0])
-            raise VcsError(
-                f"relaxed at T {temperature} the machine leaves the trace at instruction {k}: it reads "
-                f"{int(relaxed[location[k] - layout.ROM])} instead of {int(t.instr[byte][k])} from "
-                f"{layout.name(int(location[k]))}; use T below 0.1443"
-            )
 
 
 def _pixel_array(pixels: Any, t: trace.Trace) -> npt.NDArray[np.int64]:

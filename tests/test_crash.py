@@ -6,6 +6,7 @@ ends with what an undisturbed run gives. `python -m tests.reliability kills` run
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -144,7 +145,8 @@ def torture(name: str, kills: int, folder: Path, seed: int = 0) -> Outcome:
         outcome.kills += 1
         outcome.hit += process.poll() is None
         # now and then only the process itself: its workers must not go on writing
-        (os.killpg if k % 2 else os.kill)(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it had ended
+            (os.killpg if k % 2 else os.kill)(process.pid, signal.SIGKILL)
         process.communicate()
         now = command.results(wild)
         outcome.finished += len(now)

@@ -38,6 +38,7 @@ Array = npt.NDArray[np.float64]
 POOL: Final = 91  # frames of RAM that methods may draw from, as in the audit
 BLOCK: Final = 64  # flips between two reports of progress
 ROM_TOP: Final = 48  # ROM bytes tried besides those of the chain, unless all are asked for
+MOST_CART: Final = 256  # bytes of cartridge RAM that are tried
 WIDTH: Final = 160
 # TIA registers that hold a value; a write to one of the others is an event
 HOLDING: Final = (1, *range(0x04, 0x10), *range(0x1B, 0x2A))
@@ -153,7 +154,8 @@ def rom_flips(trace: Trace, offsets: Sequence[int]) -> list[Flip]:
 
 def other_flips(trace: Trace, actions: Sequence[int]) -> list[Flip]:
     """CPU registers and flags, TIA registers that hold a value, positions (one pixel right or left: bits 0
-    and 1), and the joystick lines of each frame (those whose flip is an action)."""
+    and 1), cartridge RAM of up to 256 bytes, and the joystick lines of each frame (those whose flip is an
+    action)."""
     flips = [
         f
         for i in range(4)
@@ -168,6 +170,9 @@ def other_flips(trace: Trace, actions: Sequence[int]) -> list[Flip]:
         flips += [
             Flip("positions", i, b, Do(layout.POSITION + i, "delta", d), d) for b, d in ((0, 1), (1, -1))
         ]
+    if len(trace.cart0) <= MOST_CART:
+        for i in range(len(trace.cart0)):
+            flips += _byte_flips("cart", layout.CART + i, i, content(trace, layout.CART + i))
     legal = {action_lines(a) for a in range(18)}
     for frame, action in enumerate(actions):
         lines = action_lines(action)

@@ -400,7 +400,7 @@ function showOthers() {
       make("p", { class: "dim" }, every.length ? `${none} ${rows.length ? "others" : "places"}: no effect, foretold or exact`
         : "Click something: the largest effect of a flip of each, foretold and exact."));
   };
-  draw($("registers"), ["registers", "flags", "tia", "positions"]);
+  draw($("registers"), ["registers", "flags", "tia", "positions", "cart"]);
   draw($("inputs"), ["inputs"]);
 }
 

@@ -131,6 +131,21 @@ def test_one_pool_on_several_threads() -> None:
     env.close()
 
 
+def test_machines_of_a_pool_are_hidden_while_they_run() -> None:
+    pytest.importorskip("gymnasium")
+    from vcs.env.vector import AtariVectorEnv
+
+    env = AtariVectorEnv("glass", 2, num_threads=1, img_height=42, img_width=40)
+    env.reset(seed=1)
+    assert len(env.machines) == 2
+    env.send(np.array([1, 2]))
+    with pytest.raises(VcsError, match="recv"):
+        _ = env.machines
+    env.recv()
+    assert env.machines[1].frame > 0
+    env.close()
+
+
 # ------------------------------------------------------------------------------------------------- processes
 
 

@@ -199,16 +199,16 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": autoreset_mode}
 
         originals: dict[str, Machine] = {}
-        self.machines: list[Machine] = []
+        self._machines: list[Machine] = []
         for name in games:
             if name in originals:
-                self.machines.append(originals[name].clone())
+                self._machines.append(originals[name].clone())
                 continue
             originals[name] = Machine(
                 name, protocol="ale", repeat_action_probability=repeat_action_probability, mode=mode,
                 difficulty=difficulty, system_random_seed=system_random_seed,
             )  # fmt: skip
-            self.machines.append(originals[name])
+            self._machines.append(originals[name])
         rows = min(m.rows for m in originals.values())
         height = _whole("img_height", img_height, 1, rows)
         width = _whole("img_width", img_width, 1, COLUMNS)
@@ -245,14 +245,14 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
 
         setup = np.array(
             [[m.mode if mode is not None else m.rules.default_mode, m.difficulty, 1 in self._actions]
-             for m in self.machines], np.int32,
+             for m in self._machines], np.int32,
         )  # fmt: skip
         colours = [palette(pal) for pal in (False, True)]
         # gray is the blue byte of the next colour; past the end of the table it is 0 (environment.md 7.2)
         gray = np.stack([np.append(c[1:, 2], np.uint8(0)) for c in colours])
         self._final = autoreset_mode is AutoresetMode.SAME_STEP
         self._pool = Pool(
-            self.machines, [handle(m) for m in self.machines], api(), settings, gray,
+            self._machines, [handle(m) for m in self._machines], api(), settings, gray,
             np.stack(colours), setup, min(threads, self.num_envs), _whole("thread_affinity_offset",
                                                                           thread_affinity_offset, -1),
         )  # fmt: skip
@@ -363,19 +363,28 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
     def render(self) -> tuple[NDArray[np.uint8], ...]:
         """The screens as they are: one uint8[rows, 160, 3] per environment. VcsError: steps are in flight."""
         self._ready("render")
-        return tuple(m.screen_rgb for m in self.machines)
+        return tuple(m.screen_rgb for m in self._machines)
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads. Steps in flight are dropped."""
         self._pool.close()
 
     # ----------------------------------------------------------------------------------------- more than that
+    @property
+    def machines(self) -> list[Machine]:
+        """The machine of each environment, to look at between steps: the pool's threads run them meanwhile.
+
+        Raises VcsError while steps are in flight."""
+        if self._pool.in_flight():
+            raise VcsError("the machines are running; call recv() before you look at them")
+        return self._machines
+
     @_alone
     def snapshot(self, index: int) -> EnvSnapshot:
         """Environment `index` at this moment: machine, frame stack, counters, random streams."""
         self._ready("snapshot")
         index = _whole("index", index, 0, self.num_envs - 1)
-        return EnvSnapshot(self.machines[index].snapshot(), self._pool.save(index), self._settings)
+        return EnvSnapshot(self._machines[index].snapshot(), self._pool.save(index), self._settings)
 
     @_alone
     def restore(self, snapshot: EnvSnapshot, mask: NDArray[np.bool_] | None = None) -> Results:
@@ -389,7 +398,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         if snapshot.settings != self._settings:
             raise VcsError("the snapshot is of an environment with other settings; restore it where "
                            "img_height, stack_num and so on are the same")
-        restore_all((self.machines[i] for i in ids), snapshot.machine)
+        restore_all((self._machines[i] for i in ids), snapshot.machine)
         if not all(self._pool.load(i, snapshot.wrapper) for i in ids):
             raise VcsError("the snapshot is damaged; take it again")
         batch = self._batch()

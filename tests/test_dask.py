@@ -6,6 +6,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -150,3 +152,35 @@ def test_workers_that_always_die_are_a_failure_not_the_end(tmp_path: Path) -> No
     finally:
         audit.methods._METHODS.pop("deadly")
     assert len(summary.failures) == 4 and "died" in summary.failures[0][3]
+
+
+def test_workers_end_with_their_driver(tmp_path: Path) -> None:
+    """kill -9 of an audit leaves no worker behind, which would keep its memory and the output open."""
+    command = [sys.executable, "-m", "vcs", "audit", "--games", "all", "--methods", "saliency", "-j", "2"]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    several(2)
+    try:
+        waited = time.monotonic()
+        while len(list(tmp_path.glob("*.json"))) < 2:  # the workers run now
+            assert time.monotonic() - waited < 120 and process.poll() is None
+            time.sleep(0.1)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        for _ in range(300):
+            time.sleep(0.1)
+            try:
+                os.killpg(process.pid, 0)
+            except ProcessLookupError:
+                return
+        raise AssertionError("workers were left behind")
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass

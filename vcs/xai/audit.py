@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +207,21 @@ def _failed(task: Task, why: str) -> Done:
     return Done(task.game, task.seed, failures=[(method, kind, why) for method, kind in task.todo])
 
 
-def _numbered(number: int, task: Task) -> tuple[int, Done]:
+@cache
+def _follow(driver: int) -> None:
+    """Let this worker end soon after its driver, however that ended; by itself it would wait for minutes."""
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(1)
+        os._exit(1)
+
+    if os.getppid() == driver:
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def _numbered(number: int, task: Task, driver: int) -> tuple[int, Done]:
+    _follow(driver)
     return number, run_task(task)
 
 
@@ -257,7 +273,7 @@ def _processes(tasks: list[Task], jobs: int) -> Iterator[Done]:
         )
         try:
             with _deaf():  # the workers start here
-                results = parallel(delayed(_numbered)(k, t) for k, t in list(left.items()))
+                results = parallel(delayed(_numbered)(k, t, os.getpid()) for k, t in list(left.items()))
             for number, done in results:
                 del left[number]
                 yield done

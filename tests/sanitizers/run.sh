@@ -29,6 +29,6 @@ if [ "$kind" = address ]; then
 else
     export LD_PRELOAD="$(gcc -print-file-name=libtsan.so) $stdcxx" OPENBLAS_NUM_THREADS=1
     export TSAN_OPTIONS="suppressions=$tree/tests/sanitizers/tsan.supp:history_size=7:exitcode=66"
-    [ $# -gt 0 ] || set -- "$python" -m pytest -p no:cacheprovider tests/test_vector.py tests/test_threads.py
+    [ $# -gt 0 ] || set -- "$python" -m pytest -p no:cacheprovider tests/test_vector.py
 fi
 exec "$@"

@@ -351,30 +351,51 @@ inline int32_t stack(int sp, bool write) {
     return sp & 0x80 ? sp & 0x7F : write ? TIA_W + (sp & 0x3F) : TIA_R + (sp & 0x0F);
 }
 
-// The byte of RAM before instruction `at`: the trace has what was written, so the writes are looked up.
-template <int K, int B> int Sweep<K, B>::ram_before(int cell) {
-    if (stores.empty()) {
-        stores.resize(128);
-        const auto put = [this](int32_t location, int64_t k, int value) {
-            if (location >= 0 && location < 128)
-                stores[location].push_back({k, static_cast<uint8_t>(value)});
-        };
-        for (int64_t k = 0; k < t.instrs; ++k) {
-            const Instr& r = t.instr[k];
-            const Opcode& op = ops[r.opcode];
-            if (op.stores)
-                put(r.ea_loc, k, r.wr);
-            else if (op.always) {
-                put(stack(r.sp, true), k, (r.pc + 2) >> 8);
-                put(stack(r.sp - 1, true), k, r.pc + 2);
-                if (op.kind == Kind::BRK)
-                    put(stack(r.sp - 2, true), k, r.p | 0x30);
-            }
+template <int K, int B> void Sweep<K, B>::find_stores(int64_t stretch) {
+    auto found = std::make_unique<Stores>();
+    std::vector<std::pair<uint8_t, Written>> flat;
+    const auto put = [&flat](int32_t location, int64_t k, int value) {
+        if (location >= 0 && location < 128)
+            flat.push_back({static_cast<uint8_t>(location), {k, static_cast<uint8_t>(value)}});
+    };
+    const int64_t end = std::min(t.instrs, (stretch + 1) * STRETCH);
+    for (int64_t k = stretch * STRETCH; k < end; ++k) {
+        const Instr& r = t.instr[k];
+        const Opcode& op = ops[r.opcode];
+        if (op.stores)
+            put(r.ea_loc, k, r.wr);
+        else if (op.always) {
+            put(stack(r.sp, true), k, (r.pc + 2) >> 8);
+            put(stack(r.sp - 1, true), k, r.pc + 2);
+            if (op.kind == Kind::BRK)
+                put(stack(r.sp - 2, true), k, r.p | 0x30);
         }
     }
-    const std::vector<Written>& all = stores[cell];
-    const auto next = std::partition_point(all.begin(), all.end(), [this](const Written& w) { return w.instr < at; });
-    return next == all.begin() ? t.x0[cell] & 255 : (next - 1)->value;
+    std::stable_sort(flat.begin(), flat.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    size_t n = 0;
+    for (int c = 0; c < 128; ++c) {
+        found->start[c] = static_cast<int32_t>(n);
+        for (; n < flat.size() && flat[n].first == c; ++n)
+            found->all.push_back(flat[n].second);
+    }
+    found->start[128] = static_cast<int32_t>(n);
+    stores[stretch] = std::move(found);
+}
+
+// The byte of RAM before instruction `at`: the trace has what was written, so the writes are looked up.
+template <int K, int B> int Sweep<K, B>::ram_before(int cell) {
+    if (stores.empty())
+        stores.resize(t.instrs / STRETCH + 1);
+    for (int64_t stretch = at / STRETCH; stretch >= 0; --stretch) {
+        if (!stores[stretch])
+            find_stores(stretch);
+        const Stores& s = *stores[stretch];
+        const auto first = s.all.begin() + s.start[cell], last = s.all.begin() + s.start[cell + 1];
+        const auto next = std::partition_point(first, last, [this](const Written& w) { return w.instr < at; });
+        if (next != first)
+            return (next - 1)->value;
+    }
+    return t.x0[cell] & 255;
 }
 
 // What an instruction that read r.rd at r.ea would have read at another address; r.rd where that is not known: the

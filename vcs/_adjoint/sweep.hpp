@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "opcodes.hpp"
@@ -115,7 +116,14 @@ private:
         int64_t instr;
         uint8_t value;
     };
-    std::vector<std::vector<Written>> stores;      // to each cell of RAM, ascending; empty until one is asked for
+    // The stores to RAM of STRETCH instructions: those to cell c, ascending, are start[c] to start[c + 1] - 1.
+    struct Stores {
+        int32_t start[129];
+        std::vector<Written> all;
+    };
+    static constexpr int64_t STRETCH = 4096;
+    std::vector<std::unique_ptr<Stores>> stores;   // of each stretch that was asked for
+    void find_stores(int64_t stretch);
 
     // Increments in a row of a RAM cell (0..127), X or Y under the bit rules: the adjoints of what it held after each,
     // which go to what it held before all at once, as Boolean differences of that (docs/gradients.md 1).

@@ -250,9 +250,9 @@ def record_rows(Core core not None, actions):
     Returns a dict of the structured arrays instr, tia, segments and frames. They keep the recording's buffers
     alive; dropped before the next recording, they save it the page faults.
     """
-    cdef VCS* m = core.m
     cdef int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
     cdef Py_ssize_t i
+    cdef VCS* m = core._mine()
     cdef TraceRows owner = TraceRows.__new__(TraceRows)
     cdef TraceBuf* tr = core.spare
     core.spare = NULL
@@ -264,12 +264,14 @@ def record_rows(Core core not None, actions):
     owner.core = core
     trace_clear(tr, False)
     m.tr = tr
+    core.busy = True
     with nogil:
         for i in range(a.shape[0]):
             tr.action = a[i]
             env_act(m, a[i], 1.0)
             if tr.failed:
                 break
+    core.busy = False
     m.tr = NULL
     core._check()
     if tr.failed:

@@ -645,7 +645,7 @@ cdef void cart_write(VCS* m, uint32_t addr, int v) noexcept nogil:
         if o <= 0x03F:
             m.s.bank = v % (m.rom_size >> 11)
             map_tigervision(m)
-        tia_write(m, o & 0x3F, v)
+        tia_write(m, o & 0x3F, v, m.s.cycles)
     elif mapper == M_3E:
         if m.s.bank < 0 and 0x400 <= o < 0x800:
             m.cart_ram[1024 * (-1 - m.s.bank) + (o & 0x3FF)] = <uint8_t>v
@@ -656,7 +656,7 @@ cdef void cart_write(VCS* m, uint32_t addr, int v) noexcept nogil:
         elif o == 0x03E:
             m.s.bank = -1 - (v & 31)
             map_tigervision(m)
-        tia_write(m, o & 0x3F, v)
+        tia_write(m, o & 0x3F, v, m.s.cycles)
     elif mapper == M_MB:
         if o == 0xFF0:
             select_bank(m, (m.s.bank + 1) & 15)
@@ -666,7 +666,7 @@ cdef void cart_write(VCS* m, uint32_t addr, int v) noexcept nogil:
     elif mapper == M_UA:
         if not addr & 0x1000:
             ua_hot_spot(m, a)
-            tia_write(m, a, v)
+            tia_write(m, a, v, m.s.cycles)
     elif mapper == M_MC:
         mc_write(m, a, v)
     elif mapper == M_AR:

@@ -203,6 +203,26 @@ MODIFY: dict[str, tuple[list[str], list[str]]] = {
     "ISB": (["r = (val + 1) & 0xFF"], ["val = r", *SBC]),
 }
 
+# run_plain jumps from the end of an instruction straight to the next one's code where the compiler has labels as
+# values: each opcode then has a jump of its own for the processor to learn. Elsewhere the loop's switch does it.
+THREADED = '''cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define VCS_LABELS() static const void *const vcs_ops[256] = {@ops@}
+    #define VCS_LABEL(op) vcs_op_##op: ;
+    #define VCS_NEXT(q, span, budget, base, op) \\
+        if (__builtin_expect((q) < (span) && (budget) > 0, 1)) { (budget)--; (op) = (base)[q]; goto *vcs_ops[op]; }
+    #else
+    #define VCS_LABELS()
+    #define VCS_LABEL(op)
+    #define VCS_NEXT(q, span, budget, base, op)
+    #endif
+    """
+    void VCS_LABELS() noexcept nogil
+    void VCS_LABEL(int) noexcept nogil
+    void VCS_NEXT(uint32_t, uint32_t, int32_t, const uint8_t*, uint8_t) noexcept nogil
+'''
+
 PACK = "(nr & 0x80) | (0x40 if v else 0) | 0x30 | (d << 3) | (i << 2) | (2 if zr == 0 else 0) | c"
 UNPACK = ["nr = t", "v = t & 0x40", "d = (t >> 3) & 1", "i = (t >> 2) & 1", "zr = (t & 2) ^ 2", "c = t & 1"]
 
@@ -236,9 +256,9 @@ class Gen:
             self.put(f"{dst} = relax_read(m, {ea}, cyc)")
         elif self.kind == "plain":
             self.put(
-                f"q = {ea} - lo_pc",
-                "if q < span:",
-                f"    {dst} = base[q]",
+                f"e = {ea} - lo_pc",
+                "if e < span:",
+                f"    {dst} = base[e]",
                 "else:",
                 f"    {dst} = bus_read(m, {ea}, {prev}, cyc)",
             )
@@ -320,6 +340,17 @@ class Gen:
             self.ind -= 1
         self.put("sp = (sp - 1) & 0xFF")
 
+    # -- the program counter; run_plain keeps it as q, its place in the window: pc = lo_pc + q
+    def at(self, offset: int) -> str:
+        """The address `offset` bytes after the program counter."""
+        return f"((q + lo_pc + {offset}) & 0xFFFF)" if self.kind == "plain" else f"((pc + {offset}) & 0xFFFF)"
+
+    def advance(self, size: int) -> None:
+        self.put(f"q += {size}" if self.kind == "plain" else f"pc = (pc + {size}) & 0xFFFF")
+
+    def jump(self, target: str) -> None:
+        self.put(f"q = ({target}) - lo_pc" if self.kind == "plain" else f"pc = {target}")
+
     def trace(self, *lines: str) -> None:
         if self.kind == "traced":
             self.put(*lines)
@@ -380,25 +411,29 @@ class Gen:
         zero = mode in ("zp", "zpx", "zpy")
         self.jumps = name in BRANCH or name in ("JMP", "JSR", "RTS", "RTI", "BRK", "KIL")
         if name == "KIL":
-            put("pc = (pc + 1) & 0xFFFF", "cyc += 2")
+            self.advance(1)
+            put("cyc += 2")
             put("f.jam = 1" if self.kind == "flat" else "s.jam = 1", "latch = op", "budget = 0")
             return
         put(f"cyc += {cycles}")
         size = BYTES[mode]
         if self.kind == "plain" and (size > 1 or name == "BRK"):
-            put("b1 = code[1]")
+            put("b1 = base[q + 1]")
             if size > 2:
-                put("b2 = code[2]")
+                put("b2 = base[q + 2]")
         if name in READ and mode != "imp":
             if mode == "imm":
-                put("pc = (pc + 2) & 0xFFFF", "val = b1")
+                self.advance(2)
+                put("val = b1")
             else:
-                put(f"pc = (pc + {size}) & 0xFFFF")
+                self.advance(size)
                 prev = self.address(mode, penalty)
                 if self.kind == "plain" and op in (0xAD, 0xAE, 0xAC, 0x2C):
                     put(
                         "if ea == 0x284 and m.opt & 2:",
-                        f"    skip_timer_loop(m, pc, {0 if op != 0x2C else 1}, &cyc, &budget)",
+                        f"    t = skip_timer_loop(m, {self.at(0)}, {0 if op != 0x2C else 1}, cyc, budget)",
+                        "    cyc += t * m.loop_cycles",
+                        "    budget -= <int32_t>(2 * t)",
                     )
                 (self.rdz if zero else self.rd)("val", "ea", prev)
                 self.trace(
@@ -410,7 +445,7 @@ class Gen:
             put("latch = val")
             put(*BODY[name])
         elif name in WRITE or name in STORE_HIGH:
-            put(f"pc = (pc + {size}) & 0xFFFF")
+            self.advance(size)
             self.address(mode, False)
             if name in STORE_HIGH:
                 put("high = (ea >> 8) + 1")
@@ -427,7 +462,7 @@ class Gen:
             put("latch = val")
         elif name in RMW:
             before, after = MODIFY[name]
-            put(f"pc = (pc + {size}) & 0xFFFF")
+            self.advance(size)
             if mode == "acc":
                 put("val = a", *before, "a = r", "latch = op", *after)
                 return
@@ -439,7 +474,8 @@ class Gen:
             self.wr("ea", "r", zero)
             put("latch = r", *after)
         elif name in BRANCH:
-            put("pc = (pc + 2) & 0xFFFF", "latch = b1")
+            self.advance(2)
+            put("latch = b1")
             if self.kind == "relaxed":
                 put(
                     f"cond = {BRANCH[name]}",
@@ -450,6 +486,16 @@ class Gen:
                     "pc = t",
                 )
                 return
+            if self.kind == "plain":
+                # the sum may leave 16 bits: then it is outside the window, and the loop's top wraps it
+                put(
+                    f"if {BRANCH[name]}:",
+                    "    t = q + lo_pc",
+                    "    e = b1 - ((b1 & 0x80) << 1)",
+                    "    q += e",
+                    "    cyc += 1 + (((t ^ (t + e)) >> 8) & 1)",
+                )
+                return
             put(
                 f"if {BRANCH[name]}:",
                 "    t = (pc + b1 + (0xFF00 if b1 & 0x80 else 0)) & 0xFFFF",
@@ -458,16 +504,21 @@ class Gen:
             )
             self.trace("    rec.flags |= 1")
         elif name in FLAG:
-            put("pc = (pc + 1) & 0xFFFF", "latch = op", FLAG[name])
+            self.advance(1)
+            put("latch = op", FLAG[name])
         elif name in MOVE:
             dst, src = MOVE[name]
-            put("pc = (pc + 1) & 0xFFFF", "latch = op", f"nr = zr = {dst} = {src}")
+            self.advance(1)
+            put("latch = op", f"nr = zr = {dst} = {src}")
         elif name == "TXS":
-            put("pc = (pc + 1) & 0xFFFF", "latch = op", "sp = x")
+            self.advance(1)
+            put("latch = op", "sp = x")
         elif name == "NOP":
-            put("pc = (pc + 1) & 0xFFFF", "latch = op")
+            self.advance(1)
+            put("latch = op")
         elif name in ("PHA", "PHP"):
-            put("pc = (pc + 1) & 0xFFFF", f"val = {'a' if name == 'PHA' else PACK}")
+            self.advance(1)
+            put(f"val = {'a' if name == 'PHA' else PACK}")
             self.trace(
                 "rec.ea = <uint16_t>(0x100 + sp)",
                 "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
@@ -477,7 +528,7 @@ class Gen:
             self.push("val")
             put("latch = val")
         elif name in ("PLA", "PLP"):
-            put("pc = (pc + 1) & 0xFFFF")
+            self.advance(1)
             self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
             self.pull("val", "t")
@@ -492,17 +543,19 @@ class Gen:
         elif name == "JMP":
             put("t = b1 | (b2 << 8)")
             if mode == "abs":
-                put("pc = t", "latch = b2")
+                self.jump("t")
+                put("latch = b2")
             else:
                 self.rd("lo", "t", "b2")
                 self.trace("rec.ptr0 = bus_loc(m, t, False)")
                 put("p0 = (t & 0xFF00) | ((t + 1) & 0xFF)")
                 self.rd("hi", "p0", "lo")
                 self.trace("rec.ptr1 = bus_loc(m, p0, False)")
-                put("pc = lo | (hi << 8)", "latch = hi")
+                self.jump("lo | (hi << 8)")
+                put("latch = hi")
         elif name == "JSR":
             self.pull("t", "b1")
-            put("t = (pc + 2) & 0xFFFF")
+            put(f"t = {self.at(2)}")
             self.trace(
                 "rec.ea = <uint16_t>(0x100 + sp)",
                 "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
@@ -522,7 +575,8 @@ class Gen:
                 self.rd("b2", "((pc + 2) & 0xFFFF)", "t & 0xFF")
                 self.trace("rec.b2 = <uint8_t>b2")
                 self.ind -= not relaxed
-            put("pc = b1 | (b2 << 8)", "latch = b2")
+            self.jump("b1 | (b2 << 8)")
+            put("latch = b2")
         elif name == "RTS":
             self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
@@ -537,7 +591,8 @@ class Gen:
             self.pull("hi", "lo")
             put("t = lo | (hi << 8)")
             self.rd("r", "t", "hi")
-            put("latch = r", "pc = (t + 1) & 0xFFFF")
+            put("latch = r")
+            self.jump("(t + 1) & 0xFFFF")
         elif name == "RTI":
             self.pull("t", "op")
             put("sp = (sp + 1) & 0xFF")
@@ -552,9 +607,11 @@ class Gen:
             self.pull("lo", "val")
             put("sp = (sp + 1) & 0xFF")
             self.pull("hi", "lo")
-            put("t = val", *UNPACK, "pc = lo | (hi << 8)", "latch = hi")
+            put("t = val", *UNPACK)
+            self.jump("lo | (hi << 8)")
+            put("latch = hi")
         elif name == "BRK":
-            put("t = (pc + 2) & 0xFFFF")
+            put(f"t = {self.at(2)}")
             self.trace(
                 "rec.ea = <uint16_t>(0x100 + sp)",
                 "rec.ea_loc = bus_loc(m, 0x100 + sp, True)",
@@ -570,7 +627,8 @@ class Gen:
             self.trace("rec.ptr0 = bus_loc(m, 0xFFFE, False)")
             self.rd("hi", "0xFFFF", "lo")
             self.trace("rec.ptr1 = bus_loc(m, 0xFFFF, False)")
-            put("pc = lo | (hi << 8)", "latch = hi")
+            self.jump("lo | (hi << 8)")
+            put("latch = hi")
         else:
             raise ValueError(f"opcode {op:02X}: no rule for {name} {mode}")
 
@@ -607,16 +665,18 @@ class Gen:
             return
         if self.kind == "plain":
             put(
-                "q = pc - lo_pc",
                 "if q >= span:",
-                "    if not code_window(m, pc, &base, &lo_pc, &span):",
+                "    pc = (q + lo_pc) & 0xFFFF",
+                "    if not code_window(m, pc):",
                 "        break",
+                "    base = m.win_base",
+                "    lo_pc = m.win_lo",
+                "    span = m.win_span",
                 "    q = pc - lo_pc",
                 "if budget <= 0:",
                 "    break",
                 "budget -= 1",
-                "code = base + q",
-                "op = code[0]",
+                "op = base[q]",
             )
             return
         put(
@@ -647,12 +707,13 @@ class Gen:
         if self.kind == "flat":
             put("cdef Flat* s = f", "cdef uint32_t latch = 0")
         else:
-            put("cdef State* s = &m.s", "cdef uint8_t* ram = s.ram", "cdef const uint8_t* code")
+            put("cdef State* s = &m.s", "cdef uint8_t* ram = s.ram")
             if self.kind == "plain":
                 # addresses lo_pc <= a < lo_pc + span read base[a - lo_pc], for code and for data
-                put("cdef const uint8_t* base = NULL", "cdef uint32_t lo_pc = 0, span = 0, q")
+                put("cdef const uint8_t* base = NULL", "cdef uint32_t lo_pc = 0, span = 0, q = s.pc, e")
             else:
                 if self.kind != "relaxed":
+                    put("cdef const uint8_t* code")
                     put("cdef bint slow", "cdef uint32_t latch = s.latch")
         if self.kind == "relaxed":
             put("cdef bint cond", "m.relax_bus = s.latch", "m.rx_span = 0", "m.event = 0")
@@ -667,7 +728,7 @@ class Gen:
             put("cdef Instr* rec")
         put("if s.jam:", "    return" if self.kind == "flat" else "    return 0")
         if self.kind == "plain":
-            put("m.event = 0", "while True:")
+            put("m.event = 0", "VCS_LABELS()", "while True:")
         else:
             put("while budget > 0:", "    budget -= 1")
             if self.kind == "relaxed":
@@ -688,11 +749,15 @@ class Gen:
             put(f"{'if' if first else 'elif'} op == 0x{op:02X}:  # {name} {mode}")
             first = False
             self.ind += 1
+            if self.kind == "plain":
+                put(f"VCS_LABEL(0x{op:02X})")
             self.instruction(op, name, mode, cycles, penalty)
+            if self.kind == "plain":
+                put("VCS_NEXT(q, span, budget, base, op)")
             self.ind -= 1
         self.ind -= 1
         put(
-            "s.pc = <uint16_t>pc",
+            "s.pc = <uint16_t>(q + lo_pc)" if self.kind == "plain" else "s.pc = <uint16_t>pc",
             "s.cycles = cyc",
             "s.a = <uint8_t>a",
             "s.x = <uint8_t>x",
@@ -736,6 +801,7 @@ def generate(table: list[tuple[int, str, str, int, bool]]) -> str:
         "cdef uint8_t* OP_BYTES = [" + ", ".join(map(str, fetched)) + "]",
         "cdef uint8_t* OP_BASE = [" + ", ".join(str(r[3]) for r in table) + "]",
         "",
+        THREADED.replace("@ops@", ", ".join(f"&&vcs_op_0x{r[0]:02X}" for r in table)),
     ]
     return (
         "\n".join(head)

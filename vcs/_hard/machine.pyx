@@ -110,13 +110,12 @@ cdef inline uint32_t low_read(VCS* m, uint32_t ea, uint32_t prev, uint32_t cyc) 
     return tia_read(m, ea)
 
 
-cdef inline uint32_t low_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept nogil:
-    """A store below $0080; returns the cycle counter, which WSYNC may have moved."""
+cdef uint32_t low_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept nogil:
+    """A store below $0080; returns the cycle counter."""
+    if not m.low_page or ea >= 0x40:
+        return tia_write(m, ea, v, cyc)
     m.s.cycles = cyc
-    if m.low_page and ea < 0x40:
-        cart_write(m, ea, v)
-    else:
-        tia_write(m, ea, v)
+    cart_write(m, ea, v)
     return m.s.cycles
 
 
@@ -133,7 +132,7 @@ cdef uint32_t bus_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept 
     elif (m.low_page and a < 0x40) or (m.ua_pages and (a & 0x1F80) == 0x200):
         cart_write(m, ea, v)
     else:
-        tia_write(m, ea, v)
+        return tia_write(m, ea, v, cyc)
     return m.s.cycles
 
 
@@ -180,25 +179,26 @@ cdef uint32_t sbc_decimal(uint32_t a, uint32_t o, uint32_t c) noexcept nogil:
     return r | (0x100 if a >= o + (1 - c) else 0) | ((((a ^ r) & (r ^ o)) & 0x80) << 2)
 
 
-cdef inline void skip_timer_loop(VCS* m, uint32_t pc, int bit, uint32_t* cyc, int32_t* budget) noexcept nogil:
+cdef uint32_t skip_timer_loop(VCS* m, uint32_t pc, int bit, uint32_t cyc, int32_t budget) noexcept nogil:
     """A read of INTIM at pc - 3 followed by a branch back to it: charge the rounds that certainly loop.
 
     While the timer runs its reads have no side effect and no other access happens, so the machine after
-    k rounds differs in the counter only: the read that follows is the first that may leave the loop."""
+    k rounds differs in the counter only: the read that follows is the first that may leave the loop. Returns the
+    rounds (two instructions each); m.loop_cycles is what one takes."""
     cdef State* s = &m.s
     cdef const uint8_t* code
     cdef uint32_t t = (pc & 0xFFF) - m.fast_lo, delta, limit, per, k, left = <uint32_t>s.tim_n
     cdef int32_t value
     if not pc & 0x1000 or t >= m.fast_n or t + 1 >= m.fast_n or (pc & 0x3FF) >= 0x3FE:
-        return
+        return 0
     code = m.seg[((pc >> 10) & 3) | ((pc >> 11) & 4)] + (pc & 0x3FF)
     if code[1] != 0xFB:
-        return
+        return 0
     per = 8 if ((pc + 2) ^ (pc - 3)) & 0xFF00 else 7
-    delta = cyc[0] - <uint32_t>s.tim_t - 1
+    delta = cyc - <uint32_t>s.tim_t - 1
     value = <int32_t>left - <int32_t>(delta >> s.tim_shift) - 1
     if value < 0 or delta > 0x7FFFFFFF:
-        return
+        return 0
     if code[0] == 0xD0 and not bit:        # BNE: until 0
         limit = (left - 1) << s.tim_shift
     elif code[0] == 0x10 and value < 0x80:  # BPL: until it has expired
@@ -206,14 +206,14 @@ cdef inline void skip_timer_loop(VCS* m, uint32_t pc, int bit, uint32_t* cyc, in
     elif code[0] == 0x30 and value >= 0x80:  # BMI: until below 128
         limit = (left - 128) << s.tim_shift
     else:
-        return
+        return 0
     if delta >= limit:
-        return
+        return 0
     k = (limit - delta + per - 1) // per
-    if k > <uint32_t>(budget[0] >> 1):
-        k = <uint32_t>(budget[0] >> 1)
-    cyc[0] += k * per
-    budget[0] -= <int32_t>(2 * k)
+    if k > <uint32_t>(budget >> 1):
+        k = <uint32_t>(budget >> 1)
+    m.loop_cycles = per
+    return k
 
 
 cdef struct Flat:
@@ -247,9 +247,10 @@ cdef inline void flat_write(Flat* f, uint32_t ea, uint32_t v, uint32_t cyc) noex
 
 
 include "trace.pxi"
-cdef bint code_window(VCS* m, uint32_t pc, const uint8_t** base, uint32_t* lo_pc, uint32_t* span) noexcept nogil:
+cdef bint code_window(VCS* m, uint32_t pc) noexcept nogil:
     """The run of addresses around pc that reads without side effects from adjacent memory; False if an
-    instruction at pc could reach past it. The last three bytes stay out: no instruction runs off the end."""
+    instruction at pc could reach past it. The last three bytes stay out: no instruction runs off the end.
+    Addresses win_lo <= a < win_lo + win_span read m.win_base[a - win_lo]."""
     cdef uint32_t o = pc & 0xFFF, lo = m.fast_lo, hi = m.fast_lo + m.fast_n, i, first, last
     cdef const uint8_t** seg = &m.seg[4 if pc & 0x2000 else 0]
     if not pc & 0x1000 or o < lo or o + 3 >= hi:
@@ -267,9 +268,9 @@ cdef bint code_window(VCS* m, uint32_t pc, const uint8_t** base, uint32_t* lo_pc
         hi = (last + 1) << 10
     if o + 3 >= hi:
         return False
-    base[0] = seg[first] + (lo - (first << 10))
-    lo_pc[0] = (pc & 0xF000) | lo
-    span[0] = hi - 3 - lo
+    m.win_base = seg[first] + (lo - (first << 10))
+    m.win_lo = (pc & 0xF000) | lo
+    m.win_span = hi - 3 - lo
     return True
 
 
@@ -1158,7 +1159,7 @@ cdef class Core:
             raise VcsError(f"TIA register {reg} = {value} is out of range; registers are 0 to 63, values 0 to 255")
         own_picture(m, &m.cur)
         self._check()
-        tia_write(m, reg, value)
+        tia_write(m, <uint32_t>reg, <uint32_t>value, m.s.cycles)
         m.s.cycles = cycles
         m.s.stop = stop
         m.s.tia.vf = vf

@@ -83,7 +83,7 @@ cdef void edit_write(VCS* m, uint8_t* rom, int32_t loc, int32_t v) noexcept nogi
         # through the chip's own store, so that what follows from the register follows; time stands still
         own_picture(m, &m.cur)
         cycles, stop, vf = s.cycles, s.stop, s.tia.vf
-        tia_write(m, loc - LOC_TIA_W, v)
+        tia_write(m, loc - LOC_TIA_W, <uint32_t>v, cycles)
         s.cycles, s.stop, s.tia.vf = cycles, stop, vf
     elif loc < LOC_TIA_X + 2:
         s.tia.grp_old[loc - LOC_TIA_X] = <uint8_t>v

@@ -38,16 +38,18 @@ cdef inline uint32_t to_even(double x) noexcept nogil:
 
 cdef void relax_window(VCS* m, uint32_t ea) noexcept nogil:
     """Cache the run of plain ROM around ea, short of its ends, whose bytes have all neighbours beside them in the file."""
-    cdef const uint8_t* base = NULL
-    cdef uint32_t lo = 0, span = 0
+    cdef const uint8_t* base
     m.rx_span = 0
     if m.relax_mode != RELAX_READS | RELAX_BRANCHES and m.relax_mode != RELAX_READS:
         return
-    if code_window(m, ea, &base, &lo, &span) and span > 16 and m.rom <= base and base + span + 3 <= m.rom + m.rom_size:
+    if not code_window(m, ea) or m.win_span <= 16:
+        return
+    base = m.win_base
+    if m.rom <= base and base + m.win_span + 3 <= m.rom + m.rom_size:
         m.rx_base = base + 4
         m.rx_table = m.relax_rom + (base + 4 - m.rom)
-        m.rx_lo = lo + 4
-        m.rx_span = span - 9
+        m.rx_lo = m.win_lo + 4
+        m.rx_span = m.win_span - 9
 
 
 cdef uint32_t relax_read_slow(VCS* m, uint32_t ea, uint32_t cyc) noexcept nogil:

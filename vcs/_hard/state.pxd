@@ -166,6 +166,9 @@ cdef struct VCS:
     uint32_t cart_seed
     # --- derived: bus
     const uint8_t* seg[8]      # 1 KiB segments of the cartridge window; 4-7 for addresses with A13 set
+    const uint8_t* win_base    # what code_window found (machine.pyx)
+    uint32_t win_lo, win_span
+    uint32_t loop_cycles       # what skip_timer_loop found
     uint32_t fast_lo, fast_n   # offsets lo <= o < lo+n can be read through seg without side effects
     int32_t low_page           # mapper owns $0000-$003F (3F, 3E, MC)
     int32_t ua_pages           # mapper owns $0200-$027F (UA)

@@ -579,13 +579,15 @@ cdef inline void postpone(VCS* m, int32_t T) noexcept nogil:
         m.pend = T
 
 
-cdef void tia_write(VCS* m, uint32_t addr, int value) noexcept nogil:
-    """A store at the current cycle (tia.md 6): draw up to it, then change the register."""
+cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noexcept nogil:
+    """A store at cycle `cyc` (tia.md 6): draw up to it, then change the register. Returns the cycle counter, which
+    WSYNC may have moved."""
     cdef Tia* t = &m.s.tia
-    cdef uint32_t a = addr & 0x3F, v = <uint32_t>value & 0xFF, n
-    cdef int32_t K = <int32_t>(3 * m.s.cycles), since
+    cdef uint32_t a = addr & 0x3F, v = value & 0xFF, n
+    cdef int32_t K = <int32_t>(3 * cyc), since
     cdef uint32_t k = <uint32_t>(K - t.F)
     cdef int h
+    m.s.cycles = cyc
     if <int32_t>k >= m.cut:
         m.s.stop = 1
         m.event = 1
@@ -793,6 +795,7 @@ cdef void tia_write(VCS* m, uint32_t addr, int value) noexcept nogil:
         t.collisions = 0
     else:                                        # RSYNC, sound, and the unassigned ones
         postpone(m, K)
+    return m.s.cycles
 
 
 cdef void trace_store(VCS* m, uint32_t a, uint32_t v, int32_t K, uint32_t k) noexcept nogil:

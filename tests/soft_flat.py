@@ -67,6 +67,9 @@ class FlatBus:
     def idle(self) -> None:
         pass
 
+    def cell_stepped(self) -> int:
+        return -1  # no increments to put together: one instruction runs
+
     def address(self) -> int:
         return self.ea
 

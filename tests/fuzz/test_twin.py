@@ -50,9 +50,10 @@ def test_a_difference_is_found_and_shrunk(machines: twin.Twin, monkeypatch: pyte
 
 
 def latch_probe(cell: int) -> bytes:
-    """An image whose frames end, by the limit of instructions, in code that runs in TIA space: there the opcode
-    is the low six bits of the data-bus latch. RAM holds CLC ($18), but SEC ($38) at `cell`; RAM $8D counts how often
-    SEC ran."""
+    """An image whose frames end, by the limit of instructions, in code that runs in TIA space.
+
+    There the opcode is the low six bits of the data-bus latch. RAM holds CLC ($18), but SEC ($38) at `cell`;
+    RAM $8D counts how often SEC ran."""
     data = bytearray([0xEA] * 4096)
     start = bytes.fromhex("A918 A280 9500 E8 D0FB A2FC 9A A900 858D")  # all of RAM $18, SP $FC, no count
     start += bytes((0xA9, 0x38, 0x85, 0x80 + cell)) + bytes.fromhex("A900 18 A200 4C002A")

@@ -36,9 +36,8 @@ from tests.carts import LAYOUTS, Layout, ar_image
 from vcs.asm import OPCODES, format_instruction
 
 FRAMES = 30
-# The name of the file picks score and lives rules. This game's read one cell (RAM 39), so the byte that they leave on
-# the data bus is known; in which order the reference reads several is not (docs/conformance.md), and code that a frame
-# begins in TIA space sees the last one.
+# The name of the file picks score and lives rules. They read RAM over the bus; in this game's the cell that is read
+# last is known (test_twin.py), which code that a frame begins in TIA space sees.
 GAME = "boxing"
 
 

@@ -203,15 +203,17 @@ MODIFY: dict[str, tuple[list[str], list[str]]] = {
     "ISB": (["r = (val + 1) & 0xFF"], ["val = r", *SBC]),
 }
 
-# run_plain jumps from the end of an instruction straight to the next one's code where the compiler has labels as
-# values: each opcode then has a jump of its own for the processor to learn. Elsewhere the loop's switch does it.
+# run_plain jumps from the end of an instruction straight to the next one's code where the compiler has
+# labels as values: each opcode then has a jump of its own for the processor to learn. Elsewhere the loop's
+# switch does it.
 THREADED = '''cdef extern from *:
     """
     #if defined(__GNUC__)
     #define VCS_LABELS() static const void *const vcs_ops[256] = {@ops@}
     #define VCS_LABEL(op) vcs_op_##op: ;
     #define VCS_NEXT(q, span, budget, base, op) \\
-        if (__builtin_expect((q) < (span) && (budget) > 0, 1)) { (budget)--; (op) = (base)[q]; goto *vcs_ops[op]; }
+        if (__builtin_expect((q) < (span) && (budget) > 0, 1)) \\
+        { (budget)--; (op) = (base)[q]; goto *vcs_ops[op]; }
     #else
     #define VCS_LABELS()
     #define VCS_LABEL(op)

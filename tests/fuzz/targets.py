@@ -552,7 +552,7 @@ def check_edit(drawn: Any) -> None:
     ),
 )
 def check_moment(drawn: Any) -> None:
-    """An edit before instruction k does what k single steps, a poke and the rest of the frame do."""
+    """An edit before instruction k does what k single steps, a poke and the rest of the agent step do."""
     mapper, instruction, cell, value, from_ram = drawn
     first, raw = saved(mapper)
     m, by_hand = first.clone(), first.clone()
@@ -573,6 +573,9 @@ def check_moment(drawn: Any) -> None:
     by_hand.run_frame()
     if by_hand.tia()["inprogress"]:
         return  # the limit of instructions ended the frame, and single steps do not count towards it
+    for _ in range(0 if mapper == "game" else 3):  # the rest of the agent step
+        by_hand.set_inputs(0)
+        by_hand.run_frame()
     need(by_hand.ram.tobytes() == ram[0, 0].tobytes(), f"RAM after an edit at instruction {instruction}")
 
 

@@ -15,11 +15,10 @@ from programs import random_image
 
 import vcs
 from vcs import horizon, layout, trace
-from vcs._adjoint import _NO_JOINS, LOCATIONS, PARTS, ROWS, Adjoint, Backward, Opcodes, decoded, opcodes
+from vcs._adjoint import _NO_JOINS, LOCATIONS, ROWS, Adjoint, Backward, Opcodes, decoded, opcodes
 from vcs.errors import VcsError
 from vcs.gradient import Attribution, Weighting, grads
 from vcs.soft.primitive import rollout, vjp
-from vcs.soft.replay import PARTS as SOFT_PARTS
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {"rules": "value", "alpha": 10.0},
@@ -332,10 +331,6 @@ def test_a_rollout_says_when_the_state_is_another() -> None:
 def test_the_numbers_of_the_compiled_side_are_pythons() -> None:
     assert {name: dtype.itemsize for name, dtype in trace.DTYPES.items()} == ROWS
     assert {name: getattr(layout, name) for name in LOCATIONS} == LOCATIONS
-
-
-def test_parts_are_those_of_the_soft_machine() -> None:
-    assert PARTS == SOFT_PARTS
 
 
 def sweep(engine: Adjoint, rows: dict[str, npt.NDArray[Any]], height: int, pixels: Any, weights: Any) -> Any:

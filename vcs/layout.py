@@ -69,6 +69,21 @@ def _registers(access: str, size: int) -> tuple[str, ...]:
 TIA_W_NAMES: Final = _registers("write", TIA_W_SIZE)
 TIA_R_NAMES: Final = _registers("read", TIA_R_SIZE)
 
+# part of a state or an attribution -> first location, number, whether its elements are bytes (eight
+# derivatives under `bit` rules); cartridge RAM, ROM and inputs differ in size from game to game
+PARTS: Final[dict[str, tuple[int, int, bool]]] = {
+    "ram": (RAM, RAM_SIZE, True),
+    "registers": (CPU, 4, True),
+    "flags": (CPU + 4, 6, False),
+    "pc": (CPU + 10, 1, False),
+    "tia": (TIA_W, TIA_W_SIZE, True),
+    "delayed": (TIA_X, 3, True),
+    "positions": (POSITION, 5, False),
+    "latches": (TIA_R, TIA_R_SIZE, True),
+    "swacnt": (RIOT + 1, 1, True),
+    "timer": (TIMER, 1, True),
+}
+
 # start, names: the groups whose locations have a fixed name each
 _GROUPS: Final = (
     (CPU, CPU_NAMES),

@@ -32,21 +32,6 @@ __all__ = ["LOCATIONS", "ROWS", "Adjoint", "Backward", "Opcodes", "sweep"]
 Array = npt.NDArray[np.float64]
 
 LANES: Final = (1, 4, 8)
-# part of an attribution -> first location, number, whether its elements are bytes
-PARTS: Final = {
-    "ram": (layout.RAM, layout.RAM_SIZE, True),
-    "registers": (layout.CPU, 4, True),
-    "flags": (layout.CPU + 4, 6, False),
-    "pc": (layout.CPU + 10, 1, False),
-    "tia": (layout.TIA_W, layout.TIA_W_SIZE, True),
-    "delayed": (layout.TIA_X, 3, True),
-    "positions": (layout.POSITION, 5, False),
-    "latches": (layout.TIA_R, layout.TIA_R_SIZE, True),
-    "swacnt": (layout.RIOT + 1, 1, True),
-    "timer": (layout.TIMER, 1, True),
-}
-
-
 _JOINS: Final = ("branch", "meet", "start", "place", "other", "here")
 _NO_JOINS: Final = [
     np.zeros(int(name == "start"), np.int64 if k < 3 else np.int32) for k, name in enumerate(_JOINS)
@@ -174,7 +159,7 @@ class Backward:
         state = self.engine.state[:, :, output]
         arrays = {
             name: state[first : first + n] if wide and self.bits else state[first : first + n, 0]
-            for name, (first, n, wide) in PARTS.items()
+            for name, (first, n, wide) in layout.PARTS.items()
         }
         for name in ("cart", "rom"):
             whole = getattr(self.engine, name)[:, :, output]
@@ -185,7 +170,7 @@ class Backward:
 def _is_byte(location: int) -> bool:
     if location >= layout.CART:
         return True
-    return any(wide and first <= location < first + n for first, n, wide in PARTS.values())
+    return any(wide and first <= location < first + n for first, n, wide in layout.PARTS.values())
 
 
 def seeds(targets: Sequence[Weighting], shape: tuple[int, int, int]) -> tuple[npt.NDArray[np.int64], Array]:

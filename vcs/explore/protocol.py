@@ -26,6 +26,7 @@ from vcs.errors import VcsError
 from vcs.explore import chain, explain, export
 from vcs.explore.explain import Array, Flip, Moment, Stopped, Target
 from vcs.explore.tape import LONGEST, Poke, Tape
+from vcs.gradient import RULES
 from vcs.machine import palette
 from vcs.soft.rules import NAMES
 
@@ -155,7 +156,7 @@ class Session:
             "labels": explain.labels(self.image),
             "actions": [words[a] for a in machine.actions] if record else [],
             "methods": explain.method_list(),
-            "rules": list(NAMES),
+            "rules": sorted(NAMES, key=lambda name: name != RULES),  # the default first
             "horizon": HORIZON,
             "longest": LONGEST,
             "note": note,
@@ -304,7 +305,7 @@ class Session:
 
     def _asked(self, message: Mapping[str, Any]) -> tuple[Target, str, str]:
         target = Target.parse(message.get("target"), self.tape.machine.rows)
-        rules = choice(message, "rules", tuple(NAMES), NAMES[0])
+        rules = choice(message, "rules", tuple(NAMES), RULES)
         method = message.get("method", explain.OWN)
         if method not in [m["name"] for m in explain.method_list()]:
             raise VcsError("there is no such method here: use gradient or one that `vcs audit` lists")

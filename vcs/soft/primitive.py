@@ -21,7 +21,7 @@ import numpy.typing as npt
 from autograd.extend import defvjp_argnums, primitive
 
 from vcs import layout
-from vcs._adjoint import PARTS, Backward
+from vcs._adjoint import Backward
 from vcs.errors import VcsError
 from vcs.soft import ops
 from vcs.soft.replay import _pixel_array, input_lines
@@ -30,7 +30,7 @@ from vcs.trace import Trace
 Array = npt.NDArray[np.float64]
 
 # What a rollout depends on, in the order of the primitive's arguments, and what it gives.
-STATE: Final = (*PARTS, "cart", "rom", "inputs")
+STATE: Final = (*layout.PARTS, "cart", "rom", "inputs")
 OUTPUTS: Final = ("pixels", "ram", "registers", "flags", "pc", "tia", "positions", "cart")
 
 
@@ -39,7 +39,7 @@ def start(trace: Trace, rules: str = "value") -> dict[str, Array]:
 
     Shapes as in `vcs.gradient.Attribution.parts`; bytes have a second axis of eight bits under `bit`.
     """
-    parts = {name: (trace.x0[first : first + n], wide) for name, (first, n, wide) in PARTS.items()}
+    parts = {name: (trace.x0[first : first + n], wide) for name, (first, n, wide) in layout.PARTS.items()}
     state: dict[str, Array] = {}
     for name, (values, wide) in {**parts, "cart": (trace.cart0, True), "rom": (trace.rom, True)}.items():
         state[name] = ops.BITS[values] if wide and rules == "bit" else np.asarray(values, np.float64)
@@ -55,7 +55,7 @@ def forward(trace: Trace, pixels: Any = ()) -> dict[str, Array]:
     where = _pixel_array(pixels, trace)
     out = {"pixels": trace.screens[tuple(where.T)].astype(np.float64)}
     for name in OUTPUTS[1:-1]:
-        first, n, _ = PARTS[name]
+        first, n, _ = layout.PARTS[name]
         out[name] = trace.x1[first : first + n].astype(np.float64)
     out["cart"] = trace.cart1.astype(np.float64)
     return out
@@ -91,7 +91,7 @@ def vjp(
         if name == "pixels":
             weights = array
             continue
-        first = layout.CART if name == "cart" else PARTS[name][0]
+        first = layout.CART if name == "cart" else layout.PARTS[name][0]
         for k in np.flatnonzero(array).tolist():
             back.seed(0, first + k, float(array[k]))
     flat = np.ravel_multi_index(tuple(where.T), trace.screens.shape)[: len(weights)]

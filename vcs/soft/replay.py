@@ -36,21 +36,6 @@ _INDEXED: Final = {"absolute,X", "absolute,Y"}
 _PAGED: Final = {"zeropage,X", "zeropage,Y"}
 _POINTED: Final = {"(indirect,X)", "(indirect),Y"}
 
-# part of the state -> first location, number of cells, whether they are bytes (eight derivatives under `bit`)
-PARTS: Final[dict[str, tuple[int, int, bool]]] = {
-    "ram": (layout.RAM, layout.RAM_SIZE, True),
-    "registers": (layout.CPU, 4, True),
-    "flags": (layout.CPU + 4, 6, False),
-    "pc": (layout.CPU + 10, 1, False),
-    "tia": (layout.TIA_W, layout.TIA_W_SIZE, True),
-    "delayed": (layout.TIA_X, 3, True),
-    "positions": (layout.POSITION, 5, False),
-    "latches": (layout.TIA_R, layout.TIA_R_SIZE, True),
-    "swacnt": (layout.RIOT + 1, 1, True),
-    "timer": (layout.TIMER, 1, True),
-}
-
-
 class Step(NamedTuple):
     """The soft machine after instruction `k`, as plain ints: the registers a, x, y, sp, the packed flags p,
     the program counter pc, ram [128], tia [64] (write registers) and positions [5] (P0 P1 M0 M1 BL)."""
@@ -143,7 +128,7 @@ class Replay:
         t = self.trace
         bytes_too = self.rules == "bit"
         state: dict[str, npt.NDArray[np.float64]] = {}
-        parts = {name: (t.x0[first : first + n], wide) for name, (first, n, wide) in PARTS.items()}
+        parts = {name: (t.x0[first : first + n], wide) for name, (first, n, wide) in layout.PARTS.items()}
         for name, (values, wide) in {**parts, "cart": (t.cart0, True), "rom": (t.rom, True)}.items():
             state[name] = ops.BITS[values] if wide and bytes_too else np.asarray(values, dtype=np.float64)
         state["inputs"] = input_lines(t)
@@ -239,7 +224,7 @@ class Run:
 
     def start_value(self, location: int) -> Any:
         """The Cell of a location below 1024 at the start of the trace."""
-        for name, (first, n, wide) in PARTS.items():
+        for name, (first, n, wide) in layout.PARTS.items():
             if first <= location < first + n:
                 read = self.op.read if wide else self.op.number
                 return read(self.part(name), location - first)

@@ -36,8 +36,8 @@ from tests.carts import LAYOUTS, Layout, ar_image
 from vcs.asm import OPCODES, format_instruction
 
 FRAMES = 30
-# The name of the file picks score and lives rules. They read RAM over the bus; in this game's the cell that is
-# read last is known (test_twin.py), which code that a frame begins in TIA space sees.
+# The name of the file picks score and lives rules. They read RAM over the bus; in this game's the cell
+# that is read last is known (test_twin.py): code that a frame begins in TIA space sees it.
 GAME = "boxing"
 
 

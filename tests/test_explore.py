@@ -41,6 +41,7 @@ from vcs.explore import chain, explain, protocol
 from vcs.explore.explain import Moment, Target
 from vcs.explore.server import HEADERS, MOST_TABS, Server, application, assets
 from vcs.explore.tape import RECENT, Poke, Tape
+from vcs.gradient import RULES
 
 TOKEN = "a-token-for-the-tests-0123456789"
 PADDLE = 121, 17  # a pixel of Pong's left paddle after 60 frames
@@ -826,9 +827,9 @@ def test_a_click_shows_what_python_says(pong: Served, visit: Callable[..., Page]
     page.look_back(2)
     page.click(*PADDLE)
     m, target = moment(tape("pong", 60), 2), Target("pixel", *PADDLE)
-    derivative = m.gradient(target, "value")
+    derivative = m.gradient(target, RULES)
     effects = m.effects(target, m.ram_flips)
-    assert page.state("gradient.ram") == derivative.ram.reshape(128, 1).tolist()
+    assert page.state("gradient.ram") == derivative.ram.tolist()
     assert page.state("effects") == effects.reshape(128, 8).tolist()
     assert f"= {derivative.value:g}" in page.text("#target")
     agreement = explain.agreement(explain.predicted(derivative, m.ram_flips), effects)
@@ -844,10 +845,10 @@ def test_a_click_shows_what_python_says(pong: Served, visit: Callable[..., Page]
     # a RAM byte, the other rules, another method
     page.press("#known button:has-text('ball_x')")
     page.settled()
-    page.tab.locator("#rules").select_option("bit")
+    page.tab.locator("#rules").select_option("value")
     page.settled()
     target = Target("ram", cell=0x31)
-    assert page.state("gradient.ram") == m.gradient(target, "bit").ram.tolist()
+    assert page.state("gradient.ram") == m.gradient(target, "value").ram.reshape(128, 1).tolist()
     page.tab.locator("#method").select_option("occlusion")
     page.settled()
     scores = m.scores(target, "occlusion")

@@ -291,3 +291,13 @@ def test_colour_switch_and_second_player(rom: Rom) -> None:
     m.set_inputs(3, 12, keys=1)
     m.run_frame()
     assert (m.peek(SWCHA), m.peek(SWCHB)) == (0x7B, 0x36)
+
+
+def test_actions_may_be_read_only() -> None:
+    """An array that somebody else owns, such as one from a file that is mapped into memory."""
+    actions = np.zeros(3, np.int32)
+    actions.flags.writeable = False
+    played = Machine("glass")
+    assert played.run(actions).tolist() == [0, 0, 0]
+    assert len(played.trace(actions).frames) == 3
+    assert len(played.record(actions)["rewards"]) == 3

@@ -777,7 +777,7 @@ cdef class Core:
 
     def run(self, actions):
         """Many agent steps without returning to Python; actions: integer array. Returns int32 rewards."""
-        cdef int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
+        cdef const int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
         out = np.zeros(a.shape[0], np.int32)
         cdef int32_t[::1] r = out
         cdef Py_ssize_t i
@@ -834,7 +834,7 @@ cdef class Core:
         """Run agent steps (or, with raw_frames, frame calls with the inputs as they are) traced.
 
         Returns a dict of structured arrays, the rows of docs/design.md, and `rewards`."""
-        cdef int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
+        cdef const int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
         cdef Py_ssize_t i
         rewards = np.zeros(a.shape[0], np.int32)
         cdef int32_t[::1] r = rewards

@@ -250,7 +250,7 @@ def record_rows(Core core not None, actions):
     Returns a dict of the structured arrays instr, tia, segments and frames. They keep the recording's buffers
     alive; dropped before the next recording, they save it the page faults.
     """
-    cdef int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
+    cdef const int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
     cdef Py_ssize_t i
     cdef VCS* m = core._mine()
     cdef TraceRows owner = TraceRows.__new__(TraceRows)

@@ -24,6 +24,8 @@ import pytest
 from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
+from vcs.xai import methods
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "bench" / "RESULTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OWN_TEST = {"conformance.md": "test_reproductions.py, each program in a process of its own"}
@@ -70,6 +72,8 @@ def cases(language: str) -> list[Any]:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder like the repository's, as far as the pages use it."""
+    methods.load()
+    monkeypatch.setattr(methods, "_METHODS", dict(methods._METHODS))  # pages register methods of their own
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "moves.txt").write_text("RIGHT, 3 up # comment\n")
     monkeypatch.chdir(tmp_path)

@@ -23,6 +23,8 @@ class Snapshot:
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Snapshot: ...
 
+class TraceRows: ...
+
 class Core:
     rom_sha256: str
     mode: int

@@ -247,6 +247,8 @@ cdef inline void flat_write(Flat* f, uint32_t ea, uint32_t v, uint32_t cyc) noex
 
 
 include "trace.pxi"
+
+
 cdef bint code_window(VCS* m, uint32_t pc) noexcept nogil:
     """The run of addresses around pc that reads without side effects from adjacent memory; False if an
     instruction at pc could reach past it. The last three bytes stay out: no instruction runs off the end.
@@ -834,53 +836,18 @@ cdef class Core:
         """Run agent steps (or, with raw_frames, frame calls with the inputs as they are) traced.
 
         Returns a dict of structured arrays, the rows of docs/design.md, and `rewards`."""
-        cdef const int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
-        cdef Py_ssize_t i
-        rewards = np.zeros(a.shape[0], np.int32)
-        cdef int32_t[::1] r = rewards
-        cdef VCS* m = self._mine()
-        cdef TraceBuf* tr = self.spare      # the buffers of the recording before, to save the page faults
-        self.spare = NULL
-        if tr == NULL:
-            tr = trace_new()
-        if tr == NULL:
-            raise MemoryError
-        trace_clear(tr, pictures)
-        m.tr = tr
-        self.busy = True
-        try:
-            with nogil:
-                for i in range(a.shape[0]):
-                    tr.action = a[i]
-                    if raw_frames:
-                        run_frame(m)
-                    else:
-                        r[i] = env_act(m, a[i], 1.0)
-                    if tr.failed:
-                        break
-            self.busy = False
-            if tr.failed:
-                raise MemoryError("the trace does not fit in memory; trace fewer frames at a time")
-            from vcs.trace import DTYPES
-            out = {
-                "instr": _copy(tr.instr, tr.n_instr, sizeof(Instr), DTYPES["instr"]),
-                "tia": _copy(tr.tia, tr.n_tia, sizeof(TiaRow), DTYPES["tia"]),
-                "segments": _copy(tr.seg, tr.n_seg, sizeof(Segment), DTYPES["segments"]),
-                "frames": _copy(tr.frame, tr.n_frame, sizeof(FrameRow), DTYPES["frames"]),
-                "rewards": rewards,
-            }
-            if pictures:
-                both = _copy(tr.screens, 2 * tr.n_frame * m.h * W, 1, np.dtype(np.uint8)).reshape(tr.n_frame, 2, m.h, W)
-                out["screens"] = both[:, 0].copy()
-                out["winner"] = both[:, 1].copy()
-            return out
-        finally:
-            m.tr = NULL
-            if self.spare == NULL and tr.cap_instr <= SPARE_INSTR:
-                self.spare = tr
-            else:
-                trace_free(tr)
-            self._check()
+        a = np.ascontiguousarray(actions, np.int32)
+        rewards = np.zeros(len(a), np.int32)
+        cdef TraceRows owner = recorded(self, a, rewards, pictures, raw_frames)
+        cdef TraceBuf* tr = owner.tr
+        out = {name: rows.copy() for name, rows in owner.rows().items()}
+        out["rewards"] = rewards
+        if pictures:
+            both = owner.array(tr.screens, 2 * tr.n_frame * self.m.h * W, 1, np.dtype(np.uint8))
+            both = both.reshape(tr.n_frame, 2, self.m.h, W)
+            out["screens"] = both[:, 0].copy()
+            out["winner"] = both[:, 1].copy()
+        return out
 
     # ------------------------------------------------------------------ state
     def snapshot(self):
@@ -1239,14 +1206,6 @@ cdef class Core:
     def relax_events(self):
         """Casts that rounded to another value than the exact one since relax()."""
         return self.m.relax_wrong[0] + self.m.relax_wrong[1] + self.m.relax_wrong[2]
-
-
-cdef _copy(void* data, int64_t n, size_t item, dtype):
-    cdef cnp.ndarray out = np.empty(n, dtype)
-    assert dtype.itemsize == item, (dtype, item)
-    if n:
-        memcpy(cnp.PyArray_DATA(out), data, n * item)
-    return out
 
 
 def run_vector(int pc, regs, bytearray mem not None):

@@ -237,11 +237,54 @@ cdef class TraceRows:
     cdef array(self, void* data, int64_t n, size_t item, dtype):
         cdef cnp.npy_intp size = n * item
         cdef cnp.ndarray raw
+        assert dtype.itemsize == item, (dtype, item)
         if n == 0:
             return np.empty(0, dtype)
         raw = cnp.PyArray_SimpleNewFromData(1, &size, cnp.NPY_UINT8, data)
         cnp.set_array_base(raw, self)
         return raw.view(dtype)
+
+    cdef rows(self):
+        from vcs.trace import DTYPES
+        return {
+            "instr": self.array(self.tr.instr, self.tr.n_instr, sizeof(Instr), DTYPES["instr"]),
+            "tia": self.array(self.tr.tia, self.tr.n_tia, sizeof(TiaRow), DTYPES["tia"]),
+            "segments": self.array(self.tr.seg, self.tr.n_seg, sizeof(Segment), DTYPES["segments"]),
+            "frames": self.array(self.tr.frame, self.tr.n_frame, sizeof(FrameRow), DTYPES["frames"]),
+        }
+
+
+cdef TraceRows recorded(Core core, const int32_t[::1] a, int32_t[::1] rewards, bint pictures, bint raw_frames):
+    """Run agent steps (or frame calls, which look at no action) traced; the owner of what was recorded."""
+    cdef Py_ssize_t i
+    cdef VCS* m = core._mine()
+    cdef TraceRows owner = TraceRows.__new__(TraceRows)
+    cdef TraceBuf* tr = core.spare      # the buffers of the recording before, to save the page faults
+    core.spare = NULL
+    if tr == NULL:
+        tr = trace_new()
+    if tr == NULL:
+        raise MemoryError
+    owner.tr = tr
+    owner.core = core
+    trace_clear(tr, pictures)
+    m.tr = tr
+    core.busy = True
+    with nogil:
+        for i in range(a.shape[0]):
+            tr.action = a[i]
+            if raw_frames:
+                run_frame(m)
+            else:
+                rewards[i] = env_act(m, a[i], 1.0)
+            if tr.failed:
+                break
+    core.busy = False
+    m.tr = NULL
+    core._check()
+    if tr.failed:
+        raise MemoryError("the trace does not fit in memory; trace fewer frames at a time")
+    return owner
 
 
 def record_rows(Core core not None, actions):
@@ -250,36 +293,5 @@ def record_rows(Core core not None, actions):
     Returns a dict of the structured arrays instr, tia, segments and frames. They keep the recording's buffers
     alive; dropped before the next recording, they save it the page faults.
     """
-    cdef const int32_t[::1] a = np.ascontiguousarray(actions, np.int32)
-    cdef Py_ssize_t i
-    cdef VCS* m = core._mine()
-    cdef TraceRows owner = TraceRows.__new__(TraceRows)
-    cdef TraceBuf* tr = core.spare
-    core.spare = NULL
-    if tr == NULL:
-        tr = trace_new()
-    if tr == NULL:
-        raise MemoryError
-    owner.tr = tr
-    owner.core = core
-    trace_clear(tr, False)
-    m.tr = tr
-    core.busy = True
-    with nogil:
-        for i in range(a.shape[0]):
-            tr.action = a[i]
-            env_act(m, a[i], 1.0)
-            if tr.failed:
-                break
-    core.busy = False
-    m.tr = NULL
-    core._check()
-    if tr.failed:
-        raise MemoryError("the trace does not fit in memory; trace fewer frames at a time")
-    from vcs.trace import DTYPES
-    return {
-        "instr": owner.array(tr.instr, tr.n_instr, sizeof(Instr), DTYPES["instr"]),
-        "tia": owner.array(tr.tia, tr.n_tia, sizeof(TiaRow), DTYPES["tia"]),
-        "segments": owner.array(tr.seg, tr.n_seg, sizeof(Segment), DTYPES["segments"]),
-        "frames": owner.array(tr.frame, tr.n_frame, sizeof(FrameRow), DTYPES["frames"]),
-    }
+    a = np.ascontiguousarray(actions, np.int32)
+    return recorded(core, a, np.zeros(len(a), np.int32), False, False).rows()

@@ -18,10 +18,8 @@ A run that was stopped goes on with the games its file does not hold yet.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import time
-import warnings
 from typing import Annotated, Any
 
 import numpy as np
@@ -31,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import vcs
-from bench.cli import chosen_games
+from bench.study import collect
 from vcs import files, layout
 from vcs.errors import VcsError
 from vcs.gradient import grads
@@ -246,25 +244,17 @@ def main(
     picture: Annotated[pathlib.Path | None, typer.Option("--plot", help="write the curves here")] = None,
 ) -> None:
     """Compare the gradients of both rule sets with exact one-bit interventions."""
-    warnings.simplefilter("ignore")
     console = Console(width=130)
-    settings = {"warmup": warmup, "pixels": pixels, "cells": cells}
-    data: dict[str, Any] = {"study": "faithfulness", "settings": settings, "games": {}}
-    if path is not None and path.exists():
-        data = json.loads(path.read_text())
-        if data["settings"] != settings:
-            raise VcsError(f"{path} was made with {data['settings']}: use those settings or another file")
-    try:
-        for game in chosen_games(games):
-            if game in data["games"]:
-                continue
-            data["games"][game] = study(game, warmup, pixels, cells)
-            console.print(f"{game}: {data['games'][game]['seconds']:.1f} s")
-            if path is not None:
-                files.write_text(path, json.dumps(data, separators=(",", ":")) + "\n")
-    except KeyboardInterrupt:
-        console.print("stopped; what there is:")
-    rows = summary(data["games"])
+    results = collect(
+        "faithfulness",
+        games,
+        {"warmup": warmup, "pixels": pixels, "cells": cells},
+        path,
+        lambda game: study(game, warmup, pixels, cells),
+        lambda result: f"{result['seconds']:.1f} s",
+        console,
+    )
+    rows = summary(results)
     names = (
         "cause",
         "output",
@@ -277,7 +267,7 @@ def main(
         "equal",
         "top8",
     )
-    table = Table(*names, title=f"{len(data['games'])} games")
+    table = Table(*names, title=f"{len(results)} games")
     for row in rows:
         table.add_row(*(f"{row[n]:.3f}" if isinstance(row[n], float) else str(row[n]) for n in names))
     console.print(table)

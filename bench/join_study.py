@@ -14,10 +14,8 @@ that was stopped goes on with the games its file does not hold yet.
 
 from __future__ import annotations
 
-import json
 import pathlib
 import time
-import warnings
 from typing import Annotated, Any
 
 import numpy as np
@@ -26,10 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 import vcs
-from bench.cli import chosen_games
-from vcs import files, join, layout
+from bench.study import collect
+from vcs import join, layout
 from vcs._adjoint import sweep
-from vcs.errors import VcsError
 from vcs.gradient import weighting
 
 FRAMES = 2
@@ -160,25 +157,17 @@ def main(
     path: Annotated[pathlib.Path | None, typer.Option("--json", help="read from and written to")] = None,
 ) -> None:
     """Compare the control rules with the machine's own effects."""
-    warnings.simplefilter("ignore")
     console = Console(width=130)
-    settings = {"warmup": warmup, "bits": bits}
-    data: dict[str, Any] = {"study": "join", "settings": settings, "games": {}}
-    if path is not None and path.exists():
-        data = json.loads(path.read_text())
-        if data["settings"] != settings:
-            raise VcsError(f"{path} was made with {data['settings']}: use those settings or another file")
-    try:
-        for game in chosen_games(games):
-            if game in data["games"]:
-                continue
-            data["games"][game] = study(game, warmup, bits)
-            console.print(f"{game}: {data['games'][game]['met']:.2f} of its branches meet")
-            if path is not None:
-                files.write_text(path, json.dumps(data) + "\n")
-    except KeyboardInterrupt:
-        console.print("stopped; what there is:")
-    rows = list(data["games"].values())
+    results = collect(
+        "join",
+        games,
+        {"warmup": warmup, "bits": bits},
+        path,
+        lambda game: study(game, warmup, bits),
+        lambda result: f"{result['met']:.2f} of its branches meet",
+        console,
+    )
+    rows = list(results.values())
     if not rows:
         return
     for name in ("met", "same time", "seconds per frame"):

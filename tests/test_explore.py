@@ -762,18 +762,16 @@ def visit(chromium: Any) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture(scope="module")
-def pong() -> Iterator[Served]:
-    if "pong" not in roms.available():
-        pytest.skip("the image of pong is not on this machine (it comes with ale-py)")
+def pong(rom: Callable[[str], roms.Rom]) -> Iterator[Served]:
+    rom("pong")
     served = Served("pong", frames=60)
     yield served
     served.stop()
 
 
 @pytest.fixture(scope="module")
-def invaders() -> Iterator[Served]:
-    if "space_invaders" not in roms.available():
-        pytest.skip("the image of space_invaders is not on this machine (it comes with ale-py)")
+def invaders(rom: Callable[[str], roms.Rom]) -> Iterator[Served]:
+    rom("space_invaders")
     served = Served("space_invaders", frames=400)
     yield served
     served.stop()

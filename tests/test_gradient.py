@@ -21,9 +21,8 @@ from vcs.gradient import Attribution, Pixel, Ram, grad, grads, origin
 
 ENGINES = ("adjoint", "soft")
 
-# A frame with a stripe for each cause: the joystick's byte, the running timer and a score byte as
-# playfield bits.
-SOURCE = """
+# How each program here begins its frame: VSYNC, and 40 blank lines.
+TOP = """
         processor 6502
         org $F000
 start   lda #2
@@ -39,6 +38,10 @@ blank   sta $02
         dex
         bne blank
         stx $01
+"""
+# A frame with a stripe for each cause: the joystick's byte, the running timer and a score byte as
+# playfield bits.
+SOURCE = TOP + """
         lda $80
         sta $0296           ; TIM64T := RAM
         lda #$1E
@@ -294,22 +297,7 @@ def test_a_score_digit_through_its_font(
 
 
 # Reads a table through each indexed mode, into a row of colours each; X, Y and the pointer are in RAM.
-TABLES = """
-        processor 6502
-        org $F000
-start   lda #2
-        sta $01
-        sta $00
-        sta $02
-        sta $02
-        sta $02
-        lda #0
-        sta $00
-        ldx #40
-blank   sta $02
-        dex
-        bne blank
-        stx $01
+TABLES = TOP + """
         ldx $80
         ldy $81
         lda table,x
@@ -384,23 +372,8 @@ def test_a_table_is_looked_up(row: int, cells: tuple[int, ...], engine: str) -> 
 
 
 # The ball, enabled and moved by RAM, over playfield bits from RAM; CXBLPF becomes the background below.
-HITS = """
-        processor 6502
-        org $F000
-start   lda #2
-        sta $01
-        sta $00
-        sta $02
-        sta $02
-        sta $02
-        lda #0
-        sta $00
+HITS = TOP + """
         sta $2C             ; CXCLR
-        ldx #40
-blank   sta $02
-        dex
-        bne blank
-        stx $01
         lda $82
         sta $24             ; HMBL
         sta $02

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed, settings
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tests.fuzz import searching
 from tests.fuzz.targets import TARGETS
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -49,15 +50,7 @@ def chunk(name: str, number: int, examples: int, last: Path | None = None) -> tu
     found: list[str] = []
 
     @seed(number)
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-        report_multiple_bugs=False,
-    )
+    @searching(examples)
     @given(target.draw())
     def run(drawn: Any) -> None:
         nonlocal done

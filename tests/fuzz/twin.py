@@ -26,13 +26,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import vcs
 from tests.carts import LAYOUTS, Layout, ar_image
+from tests.fuzz import searching
 from vcs.asm import OPCODES, format_instruction
 
 FRAMES = 30
@@ -461,15 +462,7 @@ def search(
     strategy: st.SearchStrategy[Any] = st.tuples(st.integers(0, 2**32 - 1)) if wild else programs(mapper)
 
     @seed(start)
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-        print_blob=False,
-        report_multiple_bugs=False,
-    )
+    @searching(examples)
     @given(strategy)
     def compare(drawn: Any) -> None:
         each()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pathlib
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -133,10 +134,15 @@ def report(
     console.print(f"{into}: {len(results)} benches")
 
 
-def main() -> None:
-    """Entry point; bad input ends in one sentence and exit code 2."""
+def guarded(command: Callable[[], object]) -> None:
+    """Run a command; bad input ends in one sentence and exit code 2."""
     try:
-        app()
+        command()
     except VcsError as e:
         Console(stderr=True).print(str(e), style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(2)
+
+
+def main() -> None:
+    """Entry point of ``python -m bench``."""
+    guarded(app)

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import vcs
-from bench.study import collect
+from bench.study import collect, run
 from vcs import files, layout
 from vcs.errors import VcsError
 from vcs.gradient import grads
@@ -276,4 +276,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main)

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import vcs
-from bench.study import collect
+from bench.study import collect, run
 from vcs import join, layout
 from vcs._adjoint import sweep
 from vcs.gradient import weighting
@@ -189,4 +189,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    run(main)

@@ -397,6 +397,8 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
             Opcodes(rows)
     with pytest.raises(VcsError, match="1 to 8"):
         Backward(t.rom, 0, 9)
+    with pytest.raises(VcsError, match="bit"):
+        Backward(t.rom, 0, 1, rules="byte")
 
 
 # ------------------------------------------------------------ interventions

@@ -8,8 +8,10 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from bench import harness
+from bench.study import collect
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIELDS = {"case", "unit", "ours", "peer", "theirs", "ratio"}
@@ -65,3 +67,44 @@ def test_bad_input(arguments: tuple[str, ...]) -> None:
     done = command(*arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("study", ["faithfulness", "join_study"])
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("--games", "ping"), "no game ping"),
+        (("--games", "pong", "--json", "/proc/nowhere/a.json"), "cannot be written"),
+        (("--games", "pong", "--json", "{folder}"), "no file of the"),
+        (("--games", "pong", "--json", "{folder}/other.json"), "no file of the"),
+        (("--games", "pong", "--warmup", "-1"), "warmup"),
+    ],
+)
+def test_bad_input_of_a_study(
+    study: str, arguments: tuple[str, ...], word: str, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "other.json").write_text('{"study": "another"}')
+    given = [argument.format(folder=tmp_path) for argument in arguments]
+    command = [sys.executable, "-m", f"bench.{study}", *given]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert word in done.stderr and "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["other.json"]
+
+
+def test_a_study_goes_on_where_it_stopped(tmp_path: pathlib.Path) -> None:
+    path, asked = tmp_path / "study.json", []
+
+    def study(game: str) -> dict[str, int]:
+        asked.append(game)
+        if game == "qbert":
+            raise KeyboardInterrupt
+        return {"frames": len(game)}
+
+    def collected(games: str) -> dict[str, int]:
+        return collect("made up", games, {"warmup": 3}, path, study, str, Console(quiet=True))
+
+    assert collected("pong,qbert,breakout") == {"pong": {"frames": 4}}
+    asked.clear()
+    assert collected("pong,breakout") == {"pong": {"frames": 4}, "breakout": {"frames": 8}}
+    assert asked == ["breakout"] and json.loads(path.read_text())["study"] == "made up"

@@ -20,7 +20,9 @@ from vcs import layout
 from vcs._adjoint._adjoint import LOCATIONS, ROWS, Adjoint, Opcodes
 from vcs.data import load_csv
 from vcs.errors import VcsError
+from vcs.gradient import RULES
 from vcs.soft import ops, relax
+from vcs.soft.rules import NAMES
 
 if TYPE_CHECKING:
     from vcs.gradient import Weighting
@@ -54,7 +56,7 @@ class Backward:
     """The adjoint of a machine's state for up to eight outputs, carried backwards over traces.
 
     rom: uint8[N] or bytes, the cartridge's image. cart_size: bytes of its RAM. outputs: how many, 1 to 8.
-    rules: "value" or "bit". alpha: sharpness of the branch gate. T: temperature of the relaxed read in mode
+    rules: "bit" or "value". alpha: sharpness of the branch gate. T: temperature of the relaxed read in mode
     "full". slope: of a branch's select with joins (None: the gate's).
 
     Seed it with `seed`, then `sweep` traces from the last to the first; read it with `parts`.
@@ -66,7 +68,7 @@ class Backward:
         cart_size: int,
         outputs: int,
         *,
-        rules: str = "value",
+        rules: str = RULES,
         alpha: float = 10.0,
         T: float = 0.1,
         mode: str = "ste",
@@ -75,6 +77,8 @@ class Backward:
         for name, number in (("alpha", alpha), ("T", T)):
             if not (np.isfinite(number) and number > 0):
                 raise VcsError(f"{name} is {number}: give a positive, finite number")
+        if rules not in NAMES:
+            raise VcsError(f"there is no rule set {rules!r}: use {' or '.join(NAMES)}")
         if not 1 <= outputs <= LANES[-1]:
             raise VcsError(f"a sweep takes 1 to {LANES[-1]} outputs at once, not {outputs}: make several")
         self.outputs = outputs
@@ -187,7 +191,7 @@ def sweep(
     trace: Trace,
     targets: Sequence[Weighting],
     *,
-    rules: str = "value",
+    rules: str = RULES,
     alpha: float = 10.0,
     T: float = 0.1,
     mode: str = "ste",

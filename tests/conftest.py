@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -36,3 +37,11 @@ def rom() -> Callable[[str], roms.Rom]:
         return roms.find(name)
 
     return get
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A browser does not start with a sanitizer's library loaded into it."""
+    if "libasan" in os.environ.get("LD_PRELOAD", "") or "libtsan" in os.environ.get("LD_PRELOAD", ""):
+        for item in items:
+            if "chromium" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.skip(reason="starts a browser: not under a sanitizer"))

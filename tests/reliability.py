@@ -4,7 +4,7 @@
     python -m tests.reliability kills -n 50             kill -9 in the middle of commands, figures likewise
     python -m tests.reliability dask --kills 3          workers of a local cluster killed during an audit
     python -m tests.reliability long snapshots          also: gradients, frames, explorer
-    python -m tests.reliability suite NAME -- COMMAND   a run of pytest, from its last line
+    python -m tests.reliability sanitize address        the tests and fuzzers under a sanitizer; also: thread
     python -m tests.reliability report                  docs/reliability.md
 
 Only these commands write figures; the list of faults in the JSON is written by hand, and `report` refuses one
@@ -36,6 +36,7 @@ from rich.progress import track
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "reliability.json"
 PAGE = ROOT / "docs" / "reliability.md"
+SANITIZED = Path("out/sanitizers.jsonl")
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console()
 
@@ -92,6 +93,22 @@ def collect(
             command=f"python -m tests.fuzz run -t {target}",
             date=dates[target, build],
         )
+    for kind, name in SUITES.items():
+        latest = {r["file"]: r for r in runner.rows(SANITIZED) if r["kind"] == kind}
+        if latest:
+            ran = list(latest.values())
+            passed, failed = sum(r["passed"] for r in ran), sum(r["failed"] for r in ran)
+            note(
+                "sanitizers",
+                f"{name}: {len(ran)} test files",
+                executions=passed + failed,
+                survived=passed,
+                lost=failed,
+                faults=sum(r["reports"] for r in ran),
+                seconds=sum(r["seconds"] for r in ran),
+                command=f"python -m tests.reliability sanitize {kind}",
+                date=max(r["date"] for r in ran),
+            )
     for mode in twins.MODES:
         rows = [r for r in runner.rows(engines) if r["mode"] == mode]
         if rows:
@@ -306,32 +323,90 @@ def explorer(n: int) -> None:
         raise typer.Exit(1)
 
 
-# ------------------------------------------------------------------------------------------ suites
+# ------------------------------------------------------------------------------------------ sanitizers
+
+SUITES = {"address": "ASan + UBSan", "thread": "TSan"}
+REPORT = r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|runtime error:|WARNING: ThreadSanitizer"
+# first what runs most of the engines; the rest follows by name
+FIRST = (
+    "cpu_vectors",
+    "tia_vectors",
+    "riot_vectors",
+    "snapshot",
+    "trace",
+    "adjoint",
+    "vector",
+    "env",
+    "cart",
+)
+LEFT_OUT = {
+    "test_docs.py": "builds the documentation and runs its examples, which the other tests do as well",
+    "test_examples.py": "runs the examples of the documentation",
+    "test_bench.py": "measures time",
+    "test_reproductions.py": "starts ale-py in a process for each finding",
+}
+POOL = ["tests/test_vector.py", "tests/fuzz/test_fuzz.py"]
+
+
+def parts(kind: str) -> list[str]:
+    """The test files of a sanitizer run, in order: all but those left out, or those of the pool."""
+    if kind == "thread":
+        return POOL
+    files = [p for p in sorted((ROOT / "tests").rglob("test_*.py")) if p.name not in LEFT_OUT]
+    order = {f"test_{name}.py": k for k, name in enumerate(FIRST)}
+    return [str(p.relative_to(ROOT)) for p in sorted(files, key=lambda p: order.get(p.name, len(order)))]
 
 
 @app.command()
-def suite(
-    name: Annotated[str, typer.Argument(help="What it is called in the table.")],
-    words: Annotated[list[str], typer.Argument(help="The command, after --.")],
+def sanitize(
+    kind: Annotated[str, typer.Argument(help="address or thread.")],
+    files: Annotated[list[str] | None, typer.Argument(help="Test files; all without.")] = None,
+    journal: Annotated[Path, typer.Option(help="Finished files, one JSON line each.")] = SANITIZED,
 ) -> None:
-    """Run a test suite and note what its last line says."""
-    began = time.monotonic()
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    text = done.stdout + done.stderr
-    console.print(text[-3000:], markup=False, highlight=False)
-    counts = {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|skipped|error)", text)}
-    reports = len(re.findall(r"ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer", text))
-    note(
-        "sanitizers",
-        name,
-        executions=counts.get("passed", 0) + counts.get("failed", 0),
-        survived=counts.get("passed", 0),
-        lost=counts.get("failed", 0),
-        faults=reports,
-        seconds=round(time.monotonic() - began),
-        command=" ".join(words),
-    )
-    raise typer.Exit(done.returncode)
+    """Run the tests under a sanitizer, one file after the other; the same command goes on where it stopped.
+
+    Exit code 1 if a test failed or a sanitizer had something to say; the whole output is beside the journal.
+    """
+    from tests.fuzz.runner import rows
+
+    if kind not in SUITES:
+        console.print(f"there is no sanitizer {kind!r}; known are {', '.join(SUITES)}")
+        raise typer.Exit(2)
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    done = {r["file"] for r in rows(journal) if (r["kind"], r["commit"]) == (kind, commit)}
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    bad = 0
+    for file in files or parts(kind):
+        if file in done:
+            continue
+        began = time.monotonic()
+        words = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", "-rs", file]
+        log = journal.parent / f"{kind}-{Path(file).stem}.log"
+        with log.open("w") as out:
+            code = subprocess.run(
+                [str(ROOT / "tests/sanitizers/run.sh"), kind, *words], stdout=out, stderr=out
+            ).returncode
+        text = log.read_text(errors="replace")
+        counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", text)}
+        row = {
+            "kind": kind,
+            "file": file,
+            "commit": commit,
+            "passed": counts.get("passed", 0),
+            "failed": counts.get("failed", 0) + counts.get("error", 0),
+            "skipped": counts.get("skipped", 0),
+            "reports": len(re.findall(REPORT, text)),
+            "code": code,
+            "seconds": round(time.monotonic() - began),
+            "date": datetime.date.today().isoformat(),
+        }
+        console.print(row)
+        bad += code not in (0, 5)  # 5: every test of the file is a slow one
+        with journal.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+    raise typer.Exit(1 if bad else 0)
 
 
 # ------------------------------------------------------------------------------------------ the page

@@ -193,6 +193,64 @@ def test_ten_kills(name: str, tmp_path: Path) -> None:
     torture(name, 10, tmp_path)
 
 
+# ----------------------------------------------------------------------------------- what a kill leaves
+
+HALF = """
+import sys, time
+from vcs import files
+def fill(file):
+    file.write(b"half"); file.flush()
+    print("writing", flush=True)
+    time.sleep(600)
+files.write(sys.argv[1], fill)
+"""
+
+
+def writing(target: Path) -> subprocess.Popen[str]:
+    """A process in the middle of writing `target`."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HALF, str(target)], cwd=ROOT, text=True, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None and process.stdout.readline() == "writing\n"
+    return process
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing says there whether a writer is alive")
+def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    """Only temporary files of the same target, old ones, and none whose writer is alive."""
+    target = tmp_path / "t.npz"
+    killed, alive, other = writing(target), writing(target), writing(tmp_path / "u.npz")
+    for process in (killed, other):
+        process.kill()
+        process.communicate()
+    try:
+        mine = [".t.npz.original", ".t.npz.tmp", "t.npz.abcdefgh.part", ".t.npz.more.abcdefgh.part"]
+        for name in mine:
+            (tmp_path / name).write_text("not a temporary file of t.npz")
+        for path in tmp_path.iterdir():
+            os.utime(path, (time.time() - 3600,) * 2)
+        young = tmp_path / ".t.npz.abcdefgh.part"
+        young.write_text("its writer may not have locked it yet")
+        before = set(tmp_path.iterdir())
+        assert len(before) == 8
+        again = [
+            sys.executable,
+            "-c",
+            "import sys; from vcs import files; files.write_text(sys.argv[1], 'x')",
+        ]
+        subprocess.run([*again, str(target)], cwd=ROOT, check=True)
+        gone = before - set(tmp_path.iterdir())
+        assert len(gone) == 1 and not gone & {young, *(tmp_path / name for name in mine)}
+        assert next(iter(gone)).name.startswith(".t.npz.")
+        assert target.read_text() == "x"
+    finally:
+        alive.kill()
+        alive.communicate()
+    subprocess.run([*again, str(target)], cwd=ROOT, check=True)
+    left = [p.name for p in tmp_path.glob(".t.npz.????????.part")]
+    assert left == [young.name], "the file of a writer that has ended since"
+
+
 # ------------------------------------------------------------------------------------- disks and folders
 
 WRITERS = {

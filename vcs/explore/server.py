@@ -51,6 +51,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+RAW_HEADERS: Final = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 def assets() -> dict[str, tuple[bytes, str]]:
@@ -90,10 +91,7 @@ class Armour:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def armoured(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message.get("headers", []),
-                    *((k.lower().encode(), v.encode()) for k, v in HEADERS.items()),
-                ]
+                message["headers"] = [*message.get("headers", []), *RAW_HEADERS]
             await send(message)
 
         await self.app(scope, receive, armoured)
@@ -239,10 +237,12 @@ class Server(uvicorn.Server):
             ) from None
         self.port: int = self.socket.getsockname()[1]
         self.url = f"http://{HOST}:{self.port}/{token}/"
+        # no compression: the page is on this machine, and packing pictures took more time than sending them
         super().__init__(
             uvicorn.Config(
                 app, log_level="warning", access_log=False, ws="websockets-sansio", ws_max_size=4 * LARGEST,
-                lifespan="off", server_header=False, timeout_graceful_shutdown=1,
+                ws_per_message_deflate=False, proxy_headers=False, lifespan="off", server_header=False,
+                timeout_graceful_shutdown=1,
             )
         )  # fmt: skip
 

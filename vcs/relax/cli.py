@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 import typer
@@ -218,16 +216,16 @@ def video(
     rgb = palette(False, "xitari")
     height = study.fresh(game).rows
     width = 5 * 320
-    out.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=out, suffix=".mp4")
-    os.close(handle)
     counts: list[list[int]] = [[], []]
-    try:
-        writer = imageio_ffmpeg.write_frames(temporary, (width, height * 2), fps=60, macro_block_size=2)
+
+    def film(file: IO[bytes]) -> None:
+        size = (width, height * 2)
+        writer = imageio_ffmpeg.write_frames(
+            file.name, size, fps=60, macro_block_size=2, output_params=["-f", "mp4"]
+        )
         writer.send(None)
         with _progress("video") as tick:
-            for screens in study.video_frames(game, frames, settings, tick):
-                hard, inside, outside = screens
+            for hard, inside, outside in study.video_frames(game, frames, settings, tick):
                 counts[0].append(int((inside != hard).sum()))
                 counts[1].append(int((outside != hard).sum()))
                 difference = np.where((outside != hard)[..., None], np.uint8(255), rgb[hard] // 4).astype(
@@ -238,9 +236,8 @@ def video(
                 wide = np.concatenate([np.repeat(np.repeat(p, 2, axis=0), 2, axis=1) for p in panels], axis=1)
                 writer.send(np.ascontiguousarray(wide))
         writer.close()
-        os.replace(temporary, out / "video.mp4")
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+
+    files.write(out / "video.mp4", film)
     rows: Rows = [
         {
             "game": game,

@@ -4,6 +4,7 @@ Switches, all from the environment:
   VCS_NATIVE=1        add -march=native (never in wheels: they must run on any machine)
   VCS_SANITIZE=1      AddressSanitizer and UndefinedBehaviorSanitizer
   VCS_SANITIZE=thread ThreadSanitizer
+  VCS_COVERAGE=1      count the lines that run, for gcov (`python -m tests.fuzz coverage`)
   VCS_ANNOTATE=1      Cython's annotated HTML beside the source, to see where Python objects slip in
 
 An engine whose source is not in the tree is skipped, so that any state of the tree builds.
@@ -32,6 +33,12 @@ if sanitize:
     flags = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"]
     COMPILE += [*flags, "-O1", "-g1"]
     LINK += flags
+COVERAGE = os.environ.get("VCS_COVERAGE") == "1"
+if COVERAGE:
+    # the pool's threads count too, so the counters must be atomic
+    COMPILE += ["--coverage", "-fprofile-update=atomic", "-O1", "-g1"]
+    LINK.append("--coverage")
+BUILD = {"parallel": os.cpu_count() or 1} | ({"cython_line_directives": 1} if COVERAGE else {})
 
 
 def found(pattern: str) -> list[str]:
@@ -80,5 +87,5 @@ setup(
         *native("vcs._adjoint._adjoint", "vcs/_adjoint/*.cpp"),
         *native("vcs._hard._pool", "vcs/_hard/pool.cpp"),
     ],
-    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+    options={"build_ext": BUILD},
 )

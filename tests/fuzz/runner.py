@@ -4,6 +4,7 @@
     python -m tests.fuzz run -n 10000                      10000 more inputs for every target
     python -m tests.fuzz run -t snapshot -t rom --minutes 30
     python -m tests.fuzz atheris snapshot --seconds 600    inputs chosen by coverage (libFuzzer)
+    python -m tests.fuzz coverage -n 400                   the engines' lines that the inputs reach
 
 Every target runs in a process of its own, so that a crash or a hang of the engine is a finding and not the
 end. Finished chunks are journalled; the same command goes on with new seeds where the last one stopped. A
@@ -18,7 +19,9 @@ import json
 import multiprocessing
 import os
 import pickle
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -119,6 +122,7 @@ class Worker:
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
+            self._process.join(1)  # it ends by itself unless it hangs; line counters are written then
             self._process.kill()
             self._process.join()
             self._conn = None
@@ -230,6 +234,76 @@ def summary(journal: Annotated[Path, typer.Option(help="The journal.")] = JOURNA
         total[2] += row["seconds"]
     for (name, built), (n, bad, seconds) in sorted(totals.items()):
         table.add_row(name, built, f"{n:,.0f}", f"{bad:.0f}", f"{seconds:.0f}")
+    console.print(table)
+
+
+ENGINES = Path("vcs")
+SOURCES = (".pyx", ".pxi", ".pxd", ".cpp", ".hpp", ".h")
+
+
+def reached(counters: list[Path]) -> tuple[set[str], set[str]]:
+    """(lines of the engines that ran, all their lines), each as file:line, from gcov's counters."""
+    ran: set[str] = set()
+    known: set[str] = set()
+    for path in counters:
+        done = subprocess.run(
+            ["gcov", "--json-format", "--stdout", str(path)], capture_output=True, text=True, check=True
+        )
+        for text in done.stdout.splitlines():
+            for file in json.loads(text)["files"]:
+                name = Path(file["file"])
+                if name.suffix not in SOURCES or (
+                    name.is_absolute() and ENGINES.resolve() not in name.parents
+                ):
+                    continue
+                for line in file["lines"]:
+                    key = f"{name.name}:{line['line_number']}"
+                    known.add(key)
+                    if line["count"]:
+                        ran.add(key)
+    return ran, known
+
+
+@app.command()
+def coverage(
+    names: Annotated[
+        list[str] | None, typer.Option("-t", "--target", help="A target; repeat for more.")
+    ] = None,
+    examples: Annotated[int, typer.Option("-n", "--examples", min=1, help="Inputs per target.")] = 400,
+    journal: Annotated[Path, typer.Option(help="Where the figures go, one JSON line per target.")] = Path(
+        "out/fuzz/coverage.jsonl"
+    ),
+) -> None:
+    """Count the lines of the engines that the inputs of each target reach, and of all together.
+
+    In a tree whose engines were built by `VCS_COVERAGE=1 python setup.py build_ext --inplace`.
+    """
+    wanted = chosen(names)
+    if not list(Path("build").rglob("*.gcno")):
+        console.print("the engines here count no lines: VCS_COVERAGE=1 python setup.py build_ext --inplace")
+        raise typer.Exit(2)
+    everything: set[str] = set()
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    table = Table("target", "inputs", "lines reached", "of all")
+
+    def line(name: str, inputs: int, ran: set[str], known: set[str]) -> None:
+        table.add_row(name, f"{inputs:,}", f"{len(ran):,}", f"{100 * len(ran) / len(known):.1f} %")
+        row = {"target": name, "executions": inputs, "ran": len(ran), "lines": len(known)}
+        with journal.open("a") as out:
+            out.write(json.dumps({**row, "date": datetime.date.today().isoformat()}) + "\n")
+
+    known: set[str] = set()
+    for name in wanted:
+        for old in Path("build").rglob("*.gcda"):
+            old.unlink()
+        words = ["-m", "tests.fuzz", "run", "-t", name, "-n", str(examples)]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, *words, "--journal", f"{folder}/journal.jsonl"], check=False)
+        ran, known = reached(list(Path("build").rglob("*.gcda")))
+        everything |= ran
+        line(name, examples, ran, known)
+    if len(wanted) > 1:
+        line("all", examples * len(wanted), everything, known)
     console.print(table)
 
 

@@ -9,7 +9,7 @@ changes is what both engines' derivatives said. Limits 2, 6, 12, 13 and 16 have 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pytest
 
 import vcs
 from vcs import asm, layout
-from vcs.gradient import grad
+from vcs.gradient import grad, grads
 
 ENGINES = ("adjoint", "soft")
 TOP = """
@@ -53,9 +53,11 @@ VECTORS = """
 """
 
 
-def machine(body: str, ram: Mapping[int, int], after: str = "", vectors: str = VECTORS) -> vcs.Machine:
-    """A machine that runs ``body`` once a frame, its RAM as given (offset -> byte)."""
-    program = asm.assemble(TOP + body + END + after + vectors)
+def machine(
+    body: str, ram: Mapping[int, int], after: str = "", vectors: str = VECTORS, lines: int = 150
+) -> vcs.Machine:
+    """A machine that runs ``body`` and some lines once a frame, its RAM as given (offset -> byte)."""
+    program = asm.assemble(TOP + body + END.replace("150", str(lines)) + after + vectors)
     return started(program.data, ram)
 
 
@@ -89,17 +91,26 @@ def read(m: vcs.Machine, output: Any) -> int:
     return int(m.screen[output[1:]]) if output[0] == "pixel" else int(m.ram[output[1]])
 
 
-def exact(m: vcs.Machine, cause: int, output: Any, engine: str) -> int:
-    """Every bit of the cause does to the output what its derivative says; returns how many do something."""
-    trace = m.clone().trace([0])
-    g = grad(trace, output, rules="bit", engine=engine)
-    slopes = g.rom[cause - layout.ROM] if cause >= layout.ROM else g.ram[cause]
+def exact_all(m: vcs.Machine, causes: Sequence[int], outputs: Sequence[Any], engine: str) -> dict[int, int]:
+    """Every bit of every cause does to every output what its derivative says; returns how many of these do
+    something, by cause."""
+    found = dict.fromkeys(causes, 0)
     idle = m.clone()
-    idle.step(0)
-    for bit in range(8):
-        copy, step = poked(m, cause, bit)
-        assert read(copy, output) - read(idle, output) == step * slopes[bit], (cause, output, bit)
-    return int(np.count_nonzero(slopes))
+    trace = idle.trace([0])
+    gradients = grads(trace, outputs, rules="bit", engine=engine)
+    for cause in causes:
+        for bit in range(8):
+            copy, step = poked(m, cause, bit)
+            for output, g in zip(outputs, gradients):
+                slope = g.rom[cause - layout.ROM, bit] if cause >= layout.ROM else g.ram[cause, bit]
+                assert read(copy, output) - read(idle, output) == step * slope, (cause, output, bit)
+                found[cause] += int(slope != 0)
+    return found
+
+
+def exact(m: vcs.Machine, cause: int, output: Any, engine: str) -> int:
+    """`exact_all` of one cause and one output."""
+    return exact_all(m, [cause], [output], engine)[cause]
 
 
 def drawn_row(m: vcs.Machine, column: int = 100) -> int:
@@ -177,15 +188,12 @@ def test_limits_4_and_7_a_line_shows_what_was_in_force_when_it_was_drawn(engine:
     m = machine(body, {0: 0x1E, 1: 0x46, 2: 0x8A, 3: 0b10010110, 4: 0b01101001})
     first = drawn_row(m)
     for line in (0, 2):
-        for cell in range(3):
-            found = exact(m, cell, ("pixel", first + line, 100), engine)
-            assert found == (7 if cell == line else 0)
+        found = exact_all(m, range(3), [("pixel", first + line, 100)], engine)
+        assert found == {cell: 7 if cell == line else 0 for cell in range(3)}
     left, right = 16, 80 + 16  # PF1's first bit, 7, and four columns a bit
-    for k in range(8):
-        for cell, half in ((3, left), (4, right)):
-            place = ("pixel", first + 1, half + 4 * k)
-            assert exact(m, cell, place, engine) == 1
-            assert exact(m, 7 - cell, place, engine) == 0
+    for cell, half in ((3, left), (4, right)):
+        places = [("pixel", first + 1, half + 4 * k) for k in range(8)]
+        assert exact_all(m, (3, 4), places, engine) == {cell: 8, 7 - cell: 0}
     # where no bit is lit, it is the background's
     dark = ("pixel", first + 1, left + 4)
     assert exact(m, 1, dark, engine) == 7
@@ -248,7 +256,7 @@ def test_of_an_instruction(name: str, values: tuple[int, int], engine: str) -> N
     """Each bit of both operands, whatever carries, wraps and masks do. (How many bits do something is checked
     for the first pair.)"""
     body, *counts = OPERATIONS[name]
-    m = machine(body, dict(enumerate(values)), "\nsub     rts\n")
+    m = machine(body, dict(enumerate(values)), "\nsub     rts\n", lines=2)
     for cause, count in enumerate(counts):
         found = exact(m, cause, ("ram", 0x10), engine)
         if count is not None and values == (0x9C, 0x65):
@@ -307,10 +315,8 @@ def test_limit_17_a_sprite_in_all_its_registers(delayed: int, reflected: int, en
     copy.step(0)
     rows, columns = np.nonzero(copy.screen)
     row, left = int(rows.max()), int(columns.min())
-    found = dict.fromkeys((1, 2, 3, 5, 6, 8), 0)
-    for column in range(left - 1, left + 16):
-        for cell in found:
-            found[cell] += exact(m, cell, ("pixel", row, column), engine)
+    around = [("pixel", row, column) for column in range(left - 1, left + 16)]
+    found = exact_all(m, (1, 2, 3, 5, 6, 8), around, engine)
     shown = 6 if delayed else 1
     assert found[shown] >= 7 and found[7 - shown] == 0
     assert found[2] == 7 * int(np.count_nonzero(copy.screen[row]))

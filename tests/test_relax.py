@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from vcs.data import load_json
 from vcs.errors import VcsError
 from vcs.relax import collapsed, model, study
 from vcs.relax.cli import app
+from vcs.soft import relax
 
 EXPECTED = load_json("relaxation_expected.json")
 
@@ -100,11 +103,35 @@ def test_delayed_divergence_whole(invaders: bytes) -> None:
     assert {r["T"]: r["frame"] for r in study.delayed(temperatures=list(dropped), drop_cycle=True)} == dropped
 
 
-def test_corner_is_exact_on_every_kind_of_cartridge() -> None:
-    games = ["glass"]
-    for row in study.corner(games, 30, (study.CORNER,)):
-        assert row["frame"] is None
-        assert row["wrong_rom"] == row["wrong_ram"] == row["wrong_branch"] == 0
+@pytest.mark.parametrize("game", sorted(vcs.roms.available()))
+def test_5_2_every_game_is_exact_in_the_corner(game: str) -> None:
+    """Thirty frames of every cartridge, at the point of the paper and at the edge of docs/gradients.md."""
+    edge = (relax.CORNER_ALPHA + 1e-4, relax.CORNER_T - 1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some images have no game rules
+        for row in study.corner([game], 30, (study.CORNER, edge)):
+            assert row["frame"] is None
+            assert row["wrong_rom"] == row["wrong_ram"] == row["wrong_branch"] == 0
+
+
+@pytest.mark.parametrize("game", ["breakout", "ms_pacman", "pong", "space_invaders"])
+def test_theorem_2_the_deviation_on_an_executed_path_is_under_its_bound(game: str) -> None:
+    """One step, not rounded, over a grid of alpha and T, on 3000 instructions of a game."""
+    if game not in vcs.roms.available():
+        pytest.skip(f"the image of {game} is not on this machine (it comes with ale-py)")
+    rows = study.deviation(game)
+    branches = {r["alpha"]: r for r in rows if r["kind"] == "branch"}
+    reads = {r["T"]: r for r in rows if r["kind"] == "read"}
+    assert len(branches) == 6 and len(reads) == 4
+    for branch, read in itertools.product(branches.values(), reads.values()):
+        found = max(branch["deviation"], read["deviation"])
+        assert 0 < found <= branch["bound"] + read["bound"]
+    for kind in (branches, reads):  # and each bracket bounds its own kind of cast
+        assert all(0 < r["deviation"] <= r["bound"] for r in kind.values())
+    errors = [branches[alpha]["deviation"] for alpha in sorted(branches)]
+    assert errors == sorted(errors, reverse=True)
+    pulls = [reads[temperature]["deviation"] for temperature in sorted(reads)]
+    assert pulls == sorted(pulls)
 
 
 def test_switching_off_leaves_no_trace() -> None:

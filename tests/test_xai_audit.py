@@ -24,7 +24,7 @@ from vcs._hard.machine import replay_batch
 from vcs.data import load_json
 from vcs.errors import VcsError
 from vcs.roms import Rom
-from vcs.xai import audit, labels, methods, metrics, records, report
+from vcs.xai import audit, labels, methods, metrics, records, report, tables
 from vcs.xai.causes import Act, Do
 from vcs.xai.cli import app
 from vcs.xai.oracle import Oracle, do
@@ -479,6 +479,30 @@ def test_commands(tmp_path: Path) -> None:
         result.exit_code == 0 and json.loads((tmp_path / "l" / "glass.json").read_text())["game"] == "glass"
     )
     assert "**discovered**" in (tmp_path / "l" / "labels.md").read_text()
+
+
+def test_tables_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["saliency", "saliency_e2e_bit", "saliency_e2e_value", "oracle"]
+    audit.run_audit(["glass"], names, tmp_path, states=2)
+    tables.main(str(tmp_path))
+    text = capsys.readouterr().out
+    assert "| oracle | 1 | 1.000 |" in text
+    assert "| oracle | 2 | 1.000 | 1.000 to 1.000 | 1.000, 1.000 |" in text
+    assert "### Headline, all states" in text and text.count("| position | bit | 1 |") == 2
+    with pytest.raises(VcsError, match="no audit records"):
+        tables.main(str(tmp_path / "state_001" / "none"))
+
+
+def test_a_game_in_several_states_counts_once_in_the_headline() -> None:
+    def record(method: str, game: str, value: float) -> dict[str, Any]:
+        return {"game": game, "value": value, "extra": {"method_key": method, "output_kind": "content"}}
+
+    found = [record("saliency", "pong", value) for value in (0.2, 0.6)]
+    found += [record("saliency", "qbert", -1.0)]
+    found += [record("saliency_e2e_bit", game, 1.0) for game in ("pong", "pong", "qbert")]
+    (entry,) = audit.headline(found)
+    assert (entry["games"], entry["F_end_to_end"]) == (2, 1.0)
+    assert entry["F_hand_made"] == pytest.approx(0.2) and entry["difference"] == pytest.approx(0.8)
 
 
 # ---------------------------------------------------------------------------------------------------- report

@@ -494,11 +494,13 @@ def headline(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Saliency on hand-made handles against the end-to-end gradient, paired over games, with intervals.
 
     One entry per rule set and output kind: means of clipped F and the bootstrap interval of the difference.
+    A game that was scored in several states counts with its mean.
     """
-    faith: dict[tuple[str, str], dict[str, float]] = {}
+    scores: dict[tuple[str, str], dict[str, list[float]]] = {}
     for r in found:
         key = (r["extra"]["method_key"], r["extra"]["output_kind"])
-        faith.setdefault(key, {})[r["game"]] = metrics.clip01(r["value"])
+        scores.setdefault(key, {}).setdefault(r["game"], []).append(metrics.clip01(r["value"]))
+    faith = {key: {g: float(np.mean(v)) for g, v in games.items()} for key, games in scores.items()}
     result = []
     for rules in ("value", "bit"):
         for kind in KINDS:

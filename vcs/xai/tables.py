@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -101,9 +102,29 @@ def headline(entries: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def states(out: Path) -> str:
+    """F over action streams: mean, its interval over states, and each state's."""
+    rows = audit.over_states(out)
+    heads = ("method", "states", "mean F", "95 % interval", "per state")
+    return table(
+        heads,
+        [
+            (
+                r["method"],
+                r["states"],
+                r["F_mean"],
+                f"{r['F_low']:.3f} to {r['F_high']:.3f}",
+                ", ".join(f"{v:.3f}" for v in r["F_per_state"]),
+            )
+            for r in sorted(rows, key=lambda r: -r["F_mean"])
+        ],
+    )
+
+
 def main(folder: str) -> None:
-    """Print all tables of a record folder."""
-    found = [r for _, r in records.every(Path(folder))]
+    """Print all tables of a record folder; VcsError for one without records."""
+    out = Path(folder)
+    found = [r for _, r in records.every(out)]
     if not found:
         raise VcsError(f"{folder} holds no audit records; make some with `vcs audit --out {folder}`")
     methods.load()
@@ -121,7 +142,18 @@ def main(folder: str) -> None:
         ("Saliency per game", saliency_games(found)),
     ):
         print(f"### {title}\n\n{text}")
+    folders = sorted(out.glob("state_[0-9][0-9][0-9]"))
+    if folders:
+        print(f"### Over states\n\n{states(out)}")
+        found += [r for state in folders for _, r in records.every(state)]
+        print(f"### Headline, all states\n\n{headline(audit.headline(found))}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", metavar="DIR", help="folder that `vcs audit` wrote")
+    try:
+        main(parser.parse_args().folder)
+    except VcsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

@@ -83,6 +83,17 @@ def collect(
             key = (row["target"], row["build"])
             totals[key].update(executions=row["executions"], found=row["found"], seconds=row["seconds"])
             dates[key] = max(dates.get(key, ""), row["date"])
+    for target, inputs, written, generated in runner.covered():
+        note(
+            "coverage",
+            target,
+            executions=inputs,
+            survived=written,
+            lost=generated,
+            command=f"python -m tests.fuzz coverage -t {target} -n {inputs}"
+            if target != "all"
+            else "python -m tests.fuzz coverage",
+        )
     for (target, build), total in totals.items():
         note(
             "fuzzing",
@@ -414,6 +425,7 @@ def sanitize(
 AREAS = {
     "sanitizers": "Sanitizers",
     "fuzzing": "Fuzzing",
+    "coverage": "Lines of the engines that the fuzzers reach",
     "twin": "Twin fuzzing",
     "crash safety": "Crash safety",
     "distributed": "Distributed runs",
@@ -427,6 +439,11 @@ COLUMNS = {
         "faults": "sanitizer reports",
     },
     "fuzzing": {"executions": "inputs", "faults": "chunks with a finding"},
+    "coverage": {
+        "executions": "inputs",
+        "survived": "lines of the engines",
+        "lost": "lines of the generated CPU, five variants",
+    },
     "twin": {"executions": "programs", "faults": "differences"},
     "crash safety": {
         "executions": "kills",

@@ -42,6 +42,7 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pret
 console = Console()
 CHUNK = 200
 JOURNAL = Path("out/fuzz/journal.jsonl")
+COVERED = Path("out/fuzz/coverage.jsonl")
 
 
 def chunk(name: str, number: int, examples: int, last: Path | None = None) -> tuple[int, str | None]:
@@ -122,7 +123,7 @@ class Worker:
     def close(self) -> None:
         if self._conn is not None:
             self._conn.close()
-            self._process.join(1)  # it ends by itself unless it hangs; line counters are written then
+            self._process.join(10)  # it ends by itself unless it hangs; line counters are written then
             self._process.kill()
             self._process.join()
             self._conn = None
@@ -237,30 +238,24 @@ def summary(journal: Annotated[Path, typer.Option(help="The journal.")] = JOURNA
     console.print(table)
 
 
-ENGINES = Path("vcs")
-SOURCES = (".pyx", ".pxi", ".pxd", ".cpp", ".hpp", ".h")
+SOURCES = (".pyx", ".pxi", ".cpp", ".hpp", ".h")
+GENERATED = "cpu.pxi"  # five variants of the CPU, each with every instruction
 
 
-def reached(counters: list[Path]) -> tuple[set[str], set[str]]:
-    """(lines of the engines that ran, all their lines), each as file:line, from gcov's counters."""
+def reached() -> tuple[set[str], set[str]]:
+    """(lines of the engines that ran, all their lines), each as file:line, from gcov's counters in build/."""
     ran: set[str] = set()
     known: set[str] = set()
-    for path in counters:
+    for notes in Path("build").rglob("*.gcno"):
         done = subprocess.run(
-            ["gcov", "--json-format", "--stdout", str(path)], capture_output=True, text=True, check=True
+            ["gcov", "--json-format", "--stdout", str(notes)], capture_output=True, text=True, check=True
         )
-        for text in done.stdout.splitlines():
-            for file in json.loads(text)["files"]:
-                name = Path(file["file"])
-                if name.suffix not in SOURCES or (
-                    name.is_absolute() and ENGINES.resolve() not in name.parents
-                ):
-                    continue
-                for line in file["lines"]:
-                    key = f"{name.name}:{line['line_number']}"
-                    known.add(key)
-                    if line["count"]:
-                        ran.add(key)
+        for file in json.loads(done.stdout)["files"]:
+            name = Path(file["file"])
+            if name.suffix in SOURCES and not name.is_absolute():  # the absolute ones are the system's
+                lines = [(f"{name.name}:{line['line_number']}", line["count"]) for line in file["lines"]]
+                known.update(key for key, _ in lines)
+                ran.update(key for key, count in lines if count)
     return ran, known
 
 
@@ -270,41 +265,56 @@ def coverage(
         list[str] | None, typer.Option("-t", "--target", help="A target; repeat for more.")
     ] = None,
     examples: Annotated[int, typer.Option("-n", "--examples", min=1, help="Inputs per target.")] = 400,
-    journal: Annotated[Path, typer.Option(help="Where the figures go, one JSON line per target.")] = Path(
-        "out/fuzz/coverage.jsonl"
-    ),
+    journal: Annotated[Path, typer.Option(help="Where the figures go, one JSON line per target.")] = COVERED,
 ) -> None:
     """Count the lines of the engines that the inputs of each target reach, and of all together.
 
-    In a tree whose engines were built by `VCS_COVERAGE=1 python setup.py build_ext --inplace`.
+    In a tree whose engines were built by `VCS_COVERAGE=1 python setup.py build_ext --inplace`. The journal
+    keeps which lines, so that the union is of all targets that ran so far.
     """
     wanted = chosen(names)
     if not list(Path("build").rglob("*.gcno")):
         console.print("the engines here count no lines: VCS_COVERAGE=1 python setup.py build_ext --inplace")
         raise typer.Exit(2)
-    everything: set[str] = set()
     journal.parent.mkdir(parents=True, exist_ok=True)
-    table = Table("target", "inputs", "lines reached", "of all")
-
-    def line(name: str, inputs: int, ran: set[str], known: set[str]) -> None:
-        table.add_row(name, f"{inputs:,}", f"{len(ran):,}", f"{100 * len(ran) / len(known):.1f} %")
-        row = {"target": name, "executions": inputs, "ran": len(ran), "lines": len(known)}
-        with journal.open("a") as out:
-            out.write(json.dumps({**row, "date": datetime.date.today().isoformat()}) + "\n")
-
-    known: set[str] = set()
     for name in wanted:
         for old in Path("build").rglob("*.gcda"):
             old.unlink()
         words = ["-m", "tests.fuzz", "run", "-t", name, "-n", str(examples)]
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([sys.executable, *words, "--journal", f"{folder}/journal.jsonl"], check=False)
-        ran, known = reached(list(Path("build").rglob("*.gcda")))
-        everything |= ran
-        line(name, examples, ran, known)
-    if len(wanted) > 1:
-        line("all", examples * len(wanted), everything, known)
+        ran, known = reached()
+        row = {"target": name, "executions": examples, "ran": sorted(ran), "lines": sorted(known)}
+        with journal.open("a") as out:
+            out.write(json.dumps({**row, "date": datetime.date.today().isoformat()}) + "\n")
+    table = Table("target", "inputs", "lines reached", "of the generated CPU's")
+    for name, inputs, written, generated in covered(journal):
+        table.add_row(name, f"{inputs:,}", written, generated)
     console.print(table)
+
+
+def covered(journal: Path = COVERED) -> list[tuple[str, int, str, str]]:
+    """Of each target's last run, and of all together: name, inputs, share of the engines' lines reached, and
+    share of those of the generated CPU."""
+
+    def share(ran: set[str], known: set[str], generated: bool) -> str:
+        some, every = (
+            sum(key.startswith(f"{GENERATED}:") == generated for key in keys) for keys in (ran, known)
+        )
+        return f"{some:,} of {every:,} ({100 * some / every:.0f} %)"
+
+    latest = {row["target"]: row for row in rows(journal)}
+    ran: set[str] = set()
+    known: set[str] = set()
+    found = []
+    for name, row in sorted(latest.items()):
+        its, every = set(row["ran"]), set(row["lines"])
+        ran |= its
+        known |= every
+        found.append((name, row["executions"], share(its, every, False), share(its, every, True)))
+    if found:
+        found.append(("all", sum(f[1] for f in found), share(ran, known, False), share(ran, known, True)))
+    return found
 
 
 @app.command()

@@ -95,13 +95,14 @@ def collect(
             else "python -m tests.fuzz coverage",
         )
     for (target, build), total in totals.items():
+        how = f"atheris {target}" if build == "atheris" else f"run -t {target}"
         note(
             "fuzzing",
             f"{target} ({build})",
             executions=total["executions"],
             faults=total["found"],
             seconds=round(total["seconds"]),
-            command=f"python -m tests.fuzz run -t {target}",
+            command=f"python -m tests.fuzz {how}",
             date=dates[target, build],
         )
     for kind, name in SUITES.items():

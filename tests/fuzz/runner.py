@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import datetime
 import faulthandler
+import importlib.util
 import json
 import multiprocessing
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
+import types
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -317,36 +320,68 @@ def covered(journal: Path = COVERED) -> list[tuple[str, int, str, str]]:
     return found
 
 
+def python_functions() -> Iterator[types.FunctionType]:
+    """The package's functions and methods written in Python: those of the engines cannot be instrumented."""
+    modules = [m for key, m in sorted(sys.modules.items()) if key.split(".")[0] == "vcs"]
+    for module in modules:
+        own = [v for v in vars(module).values() if getattr(v, "__module__", None) == module.__name__]
+        classes = [v for v in own if isinstance(v, type)]
+        for value in own + [member for one in classes for member in vars(one).values()]:
+            if isinstance(value, types.FunctionType):
+                yield value
+
+
 @app.command()
 def atheris(
     name: Annotated[str, typer.Argument(help="A target.")],
     seconds: Annotated[int, typer.Option(min=1, help="How long.")] = 600,
-    corpus: Annotated[Path, typer.Option(help="Folder of inputs that reached something new.")] = Path(
-        "out/fuzz"
-    ),
+    journal: Annotated[Path, typer.Option(help="Finished runs, one JSON line each.")] = JOURNAL,
 ) -> None:
-    """Let libFuzzer choose the inputs by the Python lines that they reach (needs `pip install atheris`)."""
+    """Let libFuzzer choose the inputs by the Python lines that they reach (needs `pip install atheris`).
+
+    The inputs that reached something new are kept beside the journal, for the next run to begin with."""
     chosen([name])
-    try:
-        import atheris as engine
-    except ImportError:
+    if importlib.util.find_spec("atheris") is None:
         console.print("this needs atheris: pip install atheris")
-        raise typer.Exit(2) from None
-    folder = corpus / f"corpus-{name}"
+        raise typer.Exit(2)
+    folder = journal.parent / f"corpus-{name}"
     folder.mkdir(parents=True, exist_ok=True)
+    words = [sys.executable, "-m", "tests.fuzz", "libfuzzer", name, str(seconds), str(folder)]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stderr is not None
+        text = ""
+        for line in process.stderr:
+            text += line
+            console.print(line, end="", markup=False, highlight=False)
+    done = re.search(r"Done (\d+) runs in (\d+) second", text)
+    row = {
+        "target": name,
+        "seed": 0,
+        "executions": int(done[1]) if done else 0,
+        "found": process.returncode != 0,
+        "seconds": int(done[2]) if done else 0,
+        "build": "atheris",
+        "date": datetime.date.today().isoformat(),
+    }
+    with journal.open("a") as out:
+        out.write(json.dumps(row) + "\n")
+    raise typer.Exit(1 if process.returncode else 0)
+
+
+@app.command(hidden=True)
+def libfuzzer(name: str, seconds: int, folder: Path) -> None:
+    """What `atheris` runs in a process of its own, since libFuzzer ends it."""
+    import atheris as engine
+
     target = TARGETS[name]
     fuzz_one = settings(database=None, deadline=None)(
         given(target.draw())(target.check)
     ).hypothesis.fuzz_one_input
-    for module in [
-        m for key, m in sys.modules.items() if key.split(".")[0] == "vcs" and hasattr(m, "__file__")
-    ]:
-        for value in vars(module).values():
-            if getattr(value, "__module__", None) == module.__name__ and hasattr(value, "__code__"):
-                engine.instrument_func(value)
+    for function in python_functions():
+        engine.instrument_func(function)
 
     def one(data: bytes) -> None:
         fuzz_one(data)
 
-    engine.Setup([sys.argv[0], str(folder), f"-max_total_time={seconds}", f"-artifact_prefix={corpus}/"], one)
+    engine.Setup([name, str(folder), f"-max_total_time={seconds}", f"-artifact_prefix={folder}/"], one)
     engine.Fuzz()

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # Builds the engines with a sanitizer in a copy of the tree and runs something there.
 #   tests/sanitizers/run.sh address|thread [COMMAND...]
+#   tests/sanitizers/run.sh leaks [INPUTS]
 # COMMAND runs with the copy as current folder; without one: the tests that fit the sanitizer. See README.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-root=$PWD kind=${1:?address or thread}
+root=$PWD kind=${1:?address, thread or leaks}
 shift
+if [ "$kind" = leaks ]; then
+    kind=address
+    set -- "$root/.venv/bin/python" -m tests.sanitizers.leaks "$@"
+fi
 tree=$root/out/$kind
 python=$root/.venv/bin/python
 mkdir -p "$tree"
@@ -16,12 +21,12 @@ cd "$tree"
 case $kind in
 address) VCS_SANITIZE=1 "$python" setup.py -q build_ext --inplace ;;
 thread) VCS_SANITIZE=thread "$python" setup.py -q build_ext --inplace ;;
-*) echo "unknown sanitizer $kind: use address or thread" >&2; exit 2 ;;
+*) echo "unknown sanitizer $kind: use address, thread or leaks" >&2; exit 2 ;;
 esac
 stdcxx=$(g++ -print-file-name=libstdc++.so)
 if [ "$kind" = address ]; then
-    # CPython and NumPy keep what they allocated until the process ends, which is all that leak checking reports;
-    # tests/reliability watches memory instead. PYTHONMALLOC: an overrun of an object must not hide in an arena.
+    # leaks are for leaks.py, which tells ours from those of CPython and NumPy. PYTHONMALLOC: an overrun of an
+    # object must not hide in an arena.
     export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $stdcxx" PYTHONMALLOC=malloc
     export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

@@ -488,21 +488,23 @@ def test_tables_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     text = capsys.readouterr().out
     assert "| oracle | 1 | 1.000 |" in text
     assert "| oracle | 2 | 1.000 | 1.000 to 1.000 | 1.000, 1.000 |" in text
-    assert "### Headline, all states" in text and text.count("| position | bit | 1 |") == 2
+    assert "### Headline, all states" in text and text.count("| F | position | bit | 1 |") == 2
     with pytest.raises(VcsError, match="no audit records"):
         tables.main(str(tmp_path / "state_001" / "none"))
 
 
 def test_a_game_in_several_states_counts_once_in_the_headline() -> None:
     def record(method: str, game: str, value: float) -> dict[str, Any]:
-        return {"game": game, "value": value, "extra": {"method_key": method, "output_kind": "content"}}
+        extra = {"method_key": method, "output_kind": "content", "metrics": {"spearman_corr": value / 2}}
+        return {"game": game, "value": value, "extra": extra}
 
     found = [record("saliency", "pong", value) for value in (0.2, 0.6)]
     found += [record("saliency", "qbert", -1.0)]
     found += [record("saliency_e2e_bit", game, 1.0) for game in ("pong", "pong", "qbert")]
     (entry,) = audit.headline(found)
-    assert (entry["games"], entry["F_end_to_end"]) == (2, 1.0)
-    assert entry["F_hand_made"] == pytest.approx(0.2) and entry["difference"] == pytest.approx(0.8)
+    assert (entry["games"], entry["F_end_to_end"], entry["rank_end_to_end"]) == (2, 1.0, 0.5)
+    assert entry["F_hand_made"] == pytest.approx(0.2) and entry["F_difference"] == pytest.approx(0.8)
+    assert entry["rank_hand_made"] == pytest.approx(0.1) and entry["rank_difference"] == pytest.approx(0.4)
 
 
 # ---------------------------------------------------------------------------------------------------- report

@@ -493,34 +493,41 @@ def published_aggregate() -> dict[str, float]:
 def headline(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Saliency on hand-made handles against the end-to-end gradient, paired over games, with intervals.
 
-    One entry per rule set and output kind: means of clipped F and the bootstrap interval of the difference.
-    A game that was scored in several states counts with its mean.
+    One entry per rule set and output kind: means of F (Pearson) and of the rank correlation (Spearman), both
+    cut off at 0, and the bootstrap intervals of the differences. A game that was scored in several states
+    counts with its mean.
     """
-    scores: dict[tuple[str, str], dict[str, list[float]]] = {}
+    measures: tuple[tuple[str, Callable[[dict[str, Any]], float]], ...] = (
+        ("F", lambda r: r["value"]),
+        ("rank", lambda r: r["extra"]["metrics"]["spearman_corr"]),
+    )
+    groups: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for r in found:
         key = (r["extra"]["method_key"], r["extra"]["output_kind"])
-        scores.setdefault(key, {}).setdefault(r["game"], []).append(metrics.clip01(r["value"]))
-    faith = {key: {g: float(np.mean(v)) for g, v in games.items()} for key, games in scores.items()}
+        groups.setdefault(key, {}).setdefault(r["game"], []).append(r)
     result = []
     for rules in ("value", "bit"):
         for kind in KINDS:
-            ours, theirs = faith.get((f"saliency_e2e_{rules}", kind), {}), faith.get(("saliency", kind), {})
+            ours, theirs = groups.get((f"saliency_e2e_{rules}", kind), {}), groups.get(("saliency", kind), {})
             games = sorted(set(ours) & set(theirs))
-            if games:
-                difference = [ours[g] - theirs[g] for g in games]
-                low, high = metrics.bootstrap(difference)
-                result.append(
-                    {
-                        "rules": rules,
-                        "output": kind,
-                        "games": len(games),
-                        "F_hand_made": float(np.mean([theirs[g] for g in games])),
-                        "F_end_to_end": float(np.mean([ours[g] for g in games])),
-                        "difference": float(np.mean(difference)),
-                        "low": low,
-                        "high": high,
-                    }
+            if not games:
+                continue
+            entry: dict[str, Any] = {"rules": rules, "output": kind, "games": len(games)}
+            for name, read in measures:
+                hand, end = (
+                    [float(np.mean([metrics.clip01(read(r)) for r in side[g]])) for g in games]
+                    for side in (theirs, ours)
                 )
+                difference = np.subtract(end, hand).tolist()
+                low, high = metrics.bootstrap(difference)
+                entry |= {
+                    f"{name}_hand_made": float(np.mean(hand)),
+                    f"{name}_end_to_end": float(np.mean(end)),
+                    f"{name}_difference": float(np.mean(difference)),
+                    f"{name}_low": low,
+                    f"{name}_high": high,
+                }
+            result.append(entry)
     return result
 
 

@@ -83,20 +83,20 @@ def saliency_games(found: Sequence[dict[str, Any]]) -> str:
 
 
 def headline(entries: Sequence[dict[str, Any]]) -> str:
-    """Hand-made against end-to-end saliency."""
-    heads = ("output", "rules", "games", "hand-made F", "end-to-end F", "difference", "95 % interval")
+    """Hand-made against end-to-end saliency, by F and by rank correlation."""
+    heads = ("score", "output", "rules", "games", "hand-made", "end-to-end", "difference", "95 % interval")
     return table(
         heads,
         [
             (
+                title,
                 e["output"],
                 e["rules"],
                 e["games"],
-                e["F_hand_made"],
-                e["F_end_to_end"],
-                e["difference"],
-                f"{e['low']:.3f} to {e['high']:.3f}",
+                *(e[f"{name}_{what}"] for what in ("hand_made", "end_to_end", "difference")),
+                f"{e[f'{name}_low']:.3f} to {e[f'{name}_high']:.3f}",
             )
+            for name, title in (("F", "F"), ("rank", "Spearman"))
             for e in entries
         ],
     )

@@ -131,13 +131,15 @@ NOBODY: Final = 255  # value of `winner` where no object won
 
 # Places of x0 that are no locations: cycle of the last timer write, of the first read after expiry, whether
 # there was one, clock of the last HMOVE, the cycle counter, all before the first frame restarts the counter,
-# and whether the Cosmic Ark effect is on (tia.md 10).
+# whether the Cosmic Ark effect is on (tia.md 10), and what a read below $40 reaches: 0 the TIA, 1 the
+# cartridge (3F, 3E), 2 neither (MC).
 TIMER_SET: Final = 344
 TIMER_READ_AT: Final = 345
 TIMER_READ: Final = 346
 HMOVE_CLOCK: Final = 347
 CYCLES: Final = 348
 ARK: Final = 349
+LOW_PAGE: Final = 350
 
 
 class Trace:
@@ -151,8 +153,8 @@ class Trace:
         frames [F]: one row per frame: its instructions, action and inputs.
         screens uint8[F, H, 160]: the pictures, palette indices. winner uint8[F, H, 160]: which object each
             pixel shows.
-        x0 int32[1024]: the value of every location below 1024 (`vcs.layout`) when the trace began, and six
-            counters in unused places (TIMER_SET and so on).
+        x0 int32[1024]: the value of every location below 1024 (`vcs.layout`) when the trace began, and some
+            facts in unused places (TIMER_SET and so on).
         cart0 uint8[c]: cartridge RAM when the trace began. x1, cart1: the same when it ended. rom
         uint8[N]: the cartridge image.
         start uint8[b]: the machine's snapshot at the start. rom_sha256: str. version: int.
@@ -306,6 +308,8 @@ def start_values(core: Any) -> npt.NDArray[np.int32]:
     x0[HMOVE_CLOCK] = tia["hk"]
     x0[CYCLES] = core.cycles
     x0[ARK] = tia["ark"]
+    low = core.loc(0)
+    x0[LOW_PAGE] = 0 if low == layout.TIA_R else 1 if low >= 0 else 2
     return x0
 
 

@@ -4,26 +4,34 @@
     python -m tests.fuzz.engines soft -n 2000             the hard trace replayed by the soft machine
     python -m tests.fuzz.engines grad -n 500              adjoint against soft, both rule sets
 
-Program number i is always the same: a list of operations of `twin.py` in a loop that makes a picture, of any
-mapper; one in ten is an image of random bytes. Finished blocks are journalled and the same command goes on
-after them. A program on which engines differ is shrunk to the shortest one that still shows it and written to
+Program number i is always the same: some stores that show the objects, and up to 16 operations of `twin.py`
+(accesses of every addressing mode at addresses that matter to the mapper, single stores and bursts of
+stores to the TIA, waits, any legal opcode, code that runs in registers), done 1 to 32 times a frame and
+followed by 1 to 255 lines, on any mapper, with or without paddles, HMOVE blanks and a PAL picture, from
+power-on by either protocol (no boot); one in ten is an image of random bytes. It runs for two frames, one
+in four for four. Half of the frames are drawn to their last line; of the rest some are shorter (the quick
+way runs them twice) and some never end.
+
+Finished blocks are journalled, with the build that ran them, and the same command goes on after them. A
+program on which engines differ is shrunk to the shortest one that still shows it and written to
 tests/fuzz/found/, whose files test_engines.py runs from then on.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import multiprocessing
 import random
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import (
@@ -35,17 +43,28 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-import vcs
 from tests.carts import LAYOUTS
 from tests.fuzz import twin
-from vcs._hard.machine import Core
+from vcs import layout
+from vcs._hard import machine
+from vcs._hard.machine import Core, play
 from vcs.asm import OPCODES
 from vcs.cart import MAPPERS
+from vcs.errors import VcsError
+from vcs.gradient import grads
+from vcs.soft import replay
+from vcs.soft.replay import owners
+from vcs.trace import NOBODY, Trace, start_values
 
-FRAMES = 4
+FRAMES = 2
+LONG = 4  # frames of every fourth program, enough for a step whose first pictures nobody sees
 FOUND = Path(__file__).parent / "found"
 JOURNAL = Path("out/fuzz/engines.jsonl")
+SOFT_WINDOW = 300  # instructions
+GRAD_WINDOW = 120
+ENDS = ("ram", "registers", "flags", "pc", "positions")  # what is compared at the end of a window, besides
 TIA_WRITES = 0x2D
+OBJECTS = (*range(0x04, 0x10), *range(0x1B, 0x20))  # registers of sizes, colours, graphics and enables
 KINDS = (
     "read",
     "write",
@@ -54,7 +73,8 @@ KINDS = (
     "indirect",
     "tia",
     "tia",
-    "tia",
+    "burst",
+    "burst",
     "timer",
     "exec",
     "wait",
@@ -68,7 +88,8 @@ KINDS = (
 @dataclass(frozen=True)
 class Program:
     """mapper: a layout of tests/carts. ops: as in twin.py. fill: of the rest. words: the seed of an image of
-    random bytes (then ops is empty) or 0. actions: one a frame. ale: the protocol."""
+    random bytes (then ops is empty) or 0. actions: one a frame. ale: the protocol. repeat, tail: as in
+    `twin.assemble`. paddles: of Core. pal: PAL frames. blanks: HMOVE blanks."""
 
     mapper: str
     ops: tuple[twin.Op, ...]
@@ -76,18 +97,38 @@ class Program:
     words: int
     actions: tuple[int, ...]
     ale: bool
+    repeat: int = 1
+    tail: int = 192
+    paddles: int = 0
+    pal: bool = False
+    blanks: bool = True
 
 
 def draw(number: int) -> Program:
     """Program `number`."""
     rng = random.Random(number)
     mapper = rng.choice((*LAYOUTS, "AR"))
-    actions = tuple(rng.randrange(18) for _ in range(FRAMES))
-    ale = rng.random() < 0.5 or mapper == "AR"
+    words, ops = 0, ()
     if mapper != "AR" and rng.random() < 0.1:
-        return Program(mapper, (), 0, rng.getrandbits(32) or 1, actions, ale)
-    ops = tuple(operation(rng, mapper) for _ in range(rng.randint(1, 16)))
-    return Program(mapper, ops, rng.randrange(4), 0, actions, ale)
+        words = rng.getrandbits(32) or 1
+    else:
+        ops = tuple(operation(rng, mapper) for _ in range(rng.randint(1, 16)))
+        if rng.random() < 0.6:
+            shown = bytes(part for r in rng.sample(OBJECTS, 12) for part in (r, rng.randrange(256)))
+            ops = (("burst", shown), *ops)
+    return Program(
+        mapper,
+        ops,
+        rng.randrange(4),
+        words,
+        tuple(rng.randrange(18) for _ in range(LONG if rng.random() < 0.25 else FRAMES)),
+        rng.random() < 0.5 or mapper == "AR",
+        rng.choice((1, 1, 2, 4, 8, 32)),
+        250 if rng.random() < 0.6 else rng.randint(1, 255),
+        rng.choice((0, 0, 1, 3)),
+        rng.random() < 0.1,
+        rng.random() < 0.9,
+    )
 
 
 def operation(rng: random.Random, mapper: str) -> twin.Op:
@@ -110,6 +151,9 @@ def operation(rng: random.Random, mapper: str) -> twin.Op:
             return ("indirect", at, byte(256), rng.choice(twin._INDIRECT))
         case "timer":
             return ("timer", byte(4), byte(256))
+        case "burst":
+            pairs = ((byte(TIA_WRITES), byte(256)) for _ in range(rng.randint(2, 8)))
+            return ("burst", bytes(part for pair in pairs for part in pair))
         case "exec":
             word = byte(65536)
             enter = word & 0xED7F | 0x40 if byte(2) else word & 0xEFFF | 0x280
@@ -134,9 +178,9 @@ def image(program: Program) -> bytes:
     if program.words:
         return twin.chaos(program.mapper, [program.words])
     if program.mapper == "AR":
-        return twin.build("AR", program.ops, program.fill)
+        return twin.build("AR", program.ops, program.fill, program.repeat, program.tail)
     layout = LAYOUTS[program.mapper]
-    body = layout.start + twin.assemble(program.ops, layout)
+    body = layout.start + twin.assemble(program.ops, layout, program.repeat, program.tail)
     data = bytearray(_filled(program.mapper, program.fill))
     for at in layout.copies:
         data[at : at + len(body)] = body
@@ -147,18 +191,21 @@ def image(program: Program) -> bytes:
 
 
 def state(m: Core, last: bool) -> dict[str, Any]:
-    """What engines must agree on after a frame; after the last one, everything there is."""
-    seen = {"cpu": m.cpu(), "cycles": m.cycles, "ram": m.ram.tobytes(), "screen": m.screen.tobytes()}
+    """What engines must agree on after a frame: everything; the picture before it only after the last."""
+    seen = {
+        "cpu": m.cpu(),
+        "cycles": m.cycles,
+        "total": m.total_cycles,
+        "jam": m.jammed,
+        "ram": m.ram.tobytes(),
+        "cart_ram": m.cart_ram.tobytes(),
+        "cart": m.cart(),
+        "riot": m.riot(),
+        "tia": m.tia(),
+        "screen": m.screen,
+    }
     if last:
-        seen |= {
-            "total": m.total_cycles,
-            "cart_ram": m.cart_ram.tobytes(),
-            "cart": m.cart(),
-            "riot": m.riot(),
-            "jam": m.jammed,
-            "tia": m.tia(),
-            "previous": m.previous_screen.tobytes(),
-        }
+        seen["previous"] = m.previous_screen
     return seen
 
 
@@ -166,37 +213,59 @@ def unequal(what: str, frame: int, ours: dict[str, Any], theirs: dict[str, Any])
     """The first difference in words."""
     for key, a in ours.items():
         b = theirs[key]
+        if isinstance(a, np.ndarray):
+            if (a == b).all():
+                continue
+            at = tuple(np.argwhere(a != b)[0].tolist())
+            return f"{what}, frame {frame}: {key}{list(at)} {a[at]:02X} instead of {b[at]:02X}"
         if a == b:
             continue
         if isinstance(a, bytes):
-            at = next(i for i in range(len(a)) if a[i] != b[i])
-            return f"{what}, frame {frame}: {key}[{at}] {a[at]:02X} instead of {b[at]:02X}"
+            i = next(i for i in range(len(a)) if a[i] != b[i])
+            return f"{what}, frame {frame}: {key}[{i}] {a[i]:02X} instead of {b[i]:02X}"
         if isinstance(a, dict):
-            at = next(k for k in a if a[k] != b[k])
-            return f"{what}, frame {frame}: {key}.{at} {a[at]} instead of {b[at]}"
+            name = next(k for k in a if a[k] != b[k])
+            return f"{what}, frame {frame}: {key}.{name} {a[name]} instead of {b[name]}"
         return f"{what}, frame {frame}: {key} {a} instead of {b}"
     return None
 
 
-_OTHERS: list[Core] = []
+def core(program: Program) -> Core:
+    """A machine after power-on with a program."""
+    return Core(
+        image(program),
+        MAPPERS[program.mapper],
+        ale=program.ale,
+        format=2 if program.pal else 1,
+        paddles=program.paddles,
+        hmove_blanks=program.blanks,
+    )
+
+
+_SPARE: list[Core] = []
 
 
 def hard(program: Program) -> str | None:
-    """All ways to run a program on the hard machine; the first difference from the plainest one, or None."""
-    rom = image(program)
-    plain = Core(rom, MAPPERS[program.mapper], ale=program.ale, format=1)
-    while len(_OTHERS) < 4:
-        _OTHERS.append(Core(rom, MAPPERS[program.mapper], format=1))
-    fast, merged, traced, skipping = _OTHERS
-    for m in _OTHERS:
+    """All ways to run a program on the hard machine; the first difference from the plainest one, or None.
+
+    The plainest is untraced and without shortcuts. The others: with all shortcuts, traced (pictures kept in
+    every second frame), and for programs of four frames with one shortcut only and, from the start again, as
+    one step of four frames, whose first pictures are not drawn."""
+    plain = core(program)
+    while len(_SPARE) < 4:
+        _SPARE.append(Core(plain.rom, MAPPERS[program.mapper], format=1))
+    fast, traced, single, skipping = _SPARE
+    long = len(program.actions) >= LONG
+    for m in _SPARE if long else (fast, traced):
         m.copy_from(plain)
-    plain.shortcuts, fast.shortcuts, merged.shortcuts, traced.shortcuts, skipping.shortcuts = 0, 7, 1, 7, 7
+        m.shortcuts = 7
+    plain.shortcuts, single.shortcuts = 0, 1 + program.fill % 2
     start = plain.snapshot()
     for k, action in enumerate(program.actions):
         plain.act(action)
-        last = k == FRAMES - 1
+        last = k == len(program.actions) - 1
         expected = state(plain, last)
-        for name, m in (("shortcuts", fast), ("merged stores", merged)):
+        for name, m in (("shortcuts", fast), ("one shortcut", single))[: 1 + long]:
             m.act(action)
             found = unequal(name, k, state(m, last), expected)
             if found:
@@ -205,56 +274,93 @@ def hard(program: Program) -> str | None:
         found = unequal("traced", k, state(traced, last), expected)
         if found:
             return found
-    # the same frames as one step of one action: whose first pictures nobody sees
+    if not long:
+        return None
     plain.restore(start)
-    for _ in range(FRAMES):
+    for _ in program.actions:
         plain.act(program.actions[0])
-    play(skipping, program.actions[0])
-    return unequal("skipped pictures", FRAMES, state(skipping, True), state(plain, True))
+    play(skipping, program.actions[0], len(program.actions))
+    return unequal("skipped pictures", LONG, state(skipping, True), state(plain, True))
 
 
-def play(m: Core, action: int) -> None:
-    """FRAMES frames as one step."""
-    from vcs._hard.machine import play as run
+def windows(program: Program, size: int) -> Iterator[Trace]:
+    """Traces of up to `size` instructions: the first of a program, and some from its second frame."""
+    m = core(program)
+    for frame, action in enumerate(program.actions[:2]):
+        m.set_inputs(action)
+        start = m.snapshot()
+        length = len(m.record([action], raw_frames=True)["instr"])
+        after = m.snapshot()
+        m.restore(start)
+        if frame:
+            for _ in range(random.Random(repr(program)).randrange(max(1, length - size))):
+                m.step_instruction()
+        yield window(m, size)
+        m.restore(after)
 
-    run(m, action, FRAMES)
 
-
-def _traced(program: Program, frames: int) -> vcs.Trace:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        m = vcs.Machine(image(program), mapper=program.mapper, protocol="ale" if program.ale else "xitari")
-    return m.trace(list(program.actions[:frames]))
+def window(m: Core, size: int) -> Trace:
+    """What happens in the next `size` instructions, or fewer if the frame ends before."""
+    x0, cart0, start = start_values(m), m.cart_ram, m.snapshot()
+    rows = m.record([0], raw_frames=True)
+    size = min(size, len(rows["instr"]))
+    m.restore(start)
+    for _ in range(size):
+        m.step_instruction()
+    frames = rows["frames"]
+    frames["end_instr"], frames["cycles"] = size, m.cycles
+    rows["instr"] = rows["instr"][:size]
+    for name in ("tia", "segments"):
+        rows[name] = rows[name][rows[name]["instr"] < size]
+    del rows["rewards"]
+    facts = {
+        "x0": x0,
+        "cart0": cart0,
+        "x1": start_values(m),
+        "cart1": m.cart_ram,
+        "rom": np.frombuffer(m.rom, np.uint8),
+        "start": np.frombuffer(start.to_bytes(), np.uint8),
+    }
+    # pixels of the frame outside the window are nobody's
+    rows["winner"] = np.where(owners(Trace(**rows, **facts)) < 0, NOBODY, rows["winner"]).astype(np.uint8)
+    return Trace(**rows, **facts)
 
 
 def soft(program: Program) -> str | None:
-    """The soft machine's replay of a frame checks every value and pixel against the trace."""
-    from vcs.soft import replay
-
-    trace = _traced(program, 1)
-    try:
-        replay(trace, alpha=2.0, T=1.0)()
-    except Exception as why:
-        return f"soft: {type(why).__name__}: {why}"
+    """Windows of a program on the soft machine, which checks every register, store, load and pixel against
+    the trace; then all it ends with against the hard machine."""
+    for number, trace in enumerate(windows(program, SOFT_WINDOW)):
+        try:
+            out = replay(trace, rules=("value", "bit")[number], alpha=2.0, T=1.0)()
+        except VcsError as why:
+            return f"soft, window {number}: {why}"
+        motions = slice(0x20, 0x25)  # the soft machine keeps the whole byte, of which the upper nibble counts
+        tia = out.tia.astype(int)
+        tia[motions] &= 0xF0
+        for name, ours in {"tia": tia, "cart": out.cart, **{n: getattr(out, n) for n in ENDS}}.items():
+            first, count, _ = layout.PARTS.get(name, (0, 0, False))
+            theirs = trace.cart1 if name == "cart" else trace.x1[first : first + count]
+            if (ours != theirs).any():
+                at = int(np.argmax(ours != theirs))
+                return f"soft, window {number}: {name}[{at}] {ours[at]} instead of {theirs[at]} at its end"
     return None
 
 
 def grad(program: Program) -> str | None:
-    """Gradients of some pixels and RAM bytes over a frame, adjoint against soft, relative to 1e-9."""
+    """Gradients of some pixels and RAM bytes over windows, adjoint against soft, by both rule sets."""
     from conformance.engines import TOLERANCE, _outputs, error
-    from vcs.gradient import grads
 
-    trace = _traced(program, 1)
-    outputs = _outputs(trace)
-    rules = ("value", "bit")[program.fill % 2]
-    try:
-        pair = [grads(trace, outputs, rules=rules, engine=engine) for engine in ("adjoint", "soft")]
-    except Exception as why:
-        return f"gradient: {type(why).__name__}: {why}"
-    for ours, theirs in zip(*pair, strict=True):
-        size, part = error(ours, theirs)
-        if size > TOLERANCE:
-            return f"gradient ({rules}) of {ours.output} by {part}: {size:.2g} relative"
+    for number, trace in enumerate(windows(program, GRAD_WINDOW)):
+        outputs = _outputs(trace)
+        for rules in ("value", "bit"):
+            try:
+                pair = [grads(trace, outputs, rules=rules, engine=engine) for engine in ("adjoint", "soft")]
+            except VcsError as why:
+                return f"gradient ({rules}), window {number}: {why}"
+            for ours, theirs in zip(*pair, strict=True):
+                size, part = error(ours, theirs)
+                if size > TOLERANCE:
+                    return f"gradient ({rules}), window {number}: {ours.output} by {part}: {size:.2g}"
     return None
 
 
@@ -282,7 +388,7 @@ def shrink(program: Program, check: Callable[[Program], str | None]) -> Program:
             else:
                 at += size
         size //= 2
-    still = Program(**{**vars(program), "actions": (0,) * FRAMES})
+    still = Program(**{**vars(program), "actions": (0,) * len(program.actions)})
     return still if check(still) else program
 
 
@@ -339,6 +445,7 @@ def run(
     blocks = -(-count // BLOCK[mode])
     todo = [(mode, k) for k in range(blocks) if k not in done]
     failures, began = 0, time.monotonic()
+    engine = hashlib.sha256(Path(machine.__file__).read_bytes()).hexdigest()[:12]
     columns = (
         TextColumn(mode),
         BarColumn(),
@@ -362,6 +469,7 @@ def run(
                     "programs": size,
                     "found": len(found),
                     "seconds": round(seconds, 2),
+                    "build": engine,
                     "date": datetime.date.today().isoformat(),
                 }
                 out.write(json.dumps(row) + "\n")

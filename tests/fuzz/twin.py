@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import typer
 from hypothesis import given, seed
 from hypothesis import strategies as st
@@ -208,6 +210,9 @@ def encode(op: Op, slot: int, layout: Layout, here: int) -> bytes:
         )
     if kind == "tia":
         return bytes((0xA9, op[2], 0x85, layout.tia + op[1]))
+    if kind == "burst":  # stores to TIA registers five cycles apart
+        pairs = zip(op[1][::2], op[1][1::2], strict=True)
+        return b"".join(bytes((0xA9, value, 0x85, layout.tia + register)) for register, value in pairs)
     if kind == "timer":
         return bytes((0xA9, op[2], 0x8D, 0x94 + op[1], 0x02))
     if kind == "wait":
@@ -260,12 +265,14 @@ def encode(op: Op, slot: int, layout: Layout, here: int) -> bytes:
     return bytes(op[1])
 
 
-def assemble(ops: Sequence[Op], layout: Layout) -> bytes:
-    """A program that does the operations once a frame of about 262 lines."""
+def assemble(ops: Sequence[Op], layout: Layout, repeat: int = 1, tail: int = 192) -> bytes:
+    """A program that does the operations `repeat` times a frame (1 to 255) and then waits for `tail` lines
+    (1 to 255). It begins at the operations, so that the first frame has a picture."""
     tia = layout.tia
     origin = layout.code + len(layout.start)
     # start; BRK's handler, JMP ($00FC); there is the loop's address until an operation puts its own
-    loop = origin + 16
+    loop = origin + 19
+    first = loop + 21  # behind the vertical sync
     head = bytes(
         (
             0x4C,
@@ -284,6 +291,9 @@ def assemble(ops: Sequence[Op], layout: Layout) -> bytes:
             loop >> 8,
             0x85,
             0xFD,
+            0x4C,
+            first & 0xFF,
+            first >> 8,
         )
     )
     vsync = bytes(
@@ -311,11 +321,14 @@ def assemble(ops: Sequence[Op], layout: Layout) -> bytes:
             0xF0,
         )
     )
-    body = b""
+    body = b"" if repeat == 1 else bytes((0xA9, repeat, 0x85, 0xF1))
+    again = first + len(body)
     for slot, op in enumerate(ops):
-        body += encode(op, slot, layout, loop + len(vsync) + len(body))
-    tail = bytes((0xA2, 0xC0, 0x85, tia + 2, 0xCA, 0xD0, 0xFB, 0x4C, loop & 0xFF, loop >> 8))
-    return head + vsync + body + tail
+        body += encode(op, slot, layout, first + len(body))
+    if repeat > 1:
+        body += bytes((0xC6, 0xF1, 0xF0, 0x03, 0x4C, again & 0xFF, again >> 8))
+    rest = bytes((0xA2, tail, 0x85, tia + 2, 0xCA, 0xD0, 0xFB, 0x4C, loop & 0xFF, loop >> 8))
+    return head + vsync + body + rest
 
 
 _LEGAL = [o for o in range(256) if OPCODES[o].mnemonic not in ("JAM", "KIL")]
@@ -373,30 +386,37 @@ def programs(mapper: str) -> st.SearchStrategy[tuple[list[Op], int]]:
 AR = Layout(6144, 0xF200, 0x500, (0x200,), ())
 
 
-def build(mapper: str, ops: Sequence[Op], fill: int) -> bytes:
-    """The image of a program."""
+def build(mapper: str, ops: Sequence[Op], fill: int, repeat: int = 1, tail: int = 192) -> bytes:
+    """The image of a program; the rest as in `assemble`."""
     if mapper == "AR":
         # frames of full length: lines that nobody draws would go on showing the two different BIOS pictures
-        return ar_image(assemble([("lines", 70), *ops], AR))
-    return LAYOUTS[mapper].image(assemble(ops, LAYOUTS[mapper]), fill)
+        return ar_image(assemble([("lines", 70), *ops], AR, repeat, tail))
+    return LAYOUTS[mapper].image(assemble(ops, LAYOUTS[mapper], repeat, tail), fill)
+
+
+@functools.cache
+def _frame_of(mapper: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """An image without a program, and which of its bytes an image of random bytes keeps."""
+    layout = LAYOUTS[mapper]
+    data = np.frombuffer(dataclasses.replace(layout, copies=(), start=b"").image(b""), np.uint8).copy()
+    keep = np.zeros(layout.size, np.bool_)
+    for at, count in (
+        *((at, len(mark)) for at, mark in layout.marks),
+        *((at, count) for at, count, _ in layout.blank),
+        *((at, 4) for at in layout.vectors),
+    ):
+        keep[at : at + count] = True
+    for at in layout.copies:
+        data[at : at + len(layout.start)] = np.frombuffer(layout.start, np.uint8)
+        keep[at : at + len(layout.start)] = True
+    return data, keep
 
 
 def chaos(mapper: str, words: Sequence[int]) -> bytes:
     """An image of random bytes (a generator seeded by `words`) that is recognised as the mapper."""
-    layout = LAYOUTS[mapper]
-    rng = np.random.default_rng(list(words))
-    empty = dataclasses.replace(layout, copies=(), start=b"")
-    data = bytearray(empty.image(b""))
-    noise = rng.choice(np.array(_LEGAL, np.uint8), layout.size).tobytes()
-    keep = {at + i for at, mark in layout.marks for i in range(len(mark))}
-    keep |= {at + i for at, count, _ in layout.blank for i in range(count)}
-    keep |= {at + i for at in layout.vectors for i in range(4)}
-    for i in range(layout.size):
-        if i not in keep:
-            data[i] = noise[i]
-    for at in layout.copies:
-        data[at : at + len(layout.start)] = layout.start
-    return bytes(data)
+    data, keep = _frame_of(mapper)
+    noise = np.random.default_rng(list(words)).choice(np.array(_LEGAL, np.uint8), len(data))
+    return np.where(keep, data, noise).tobytes()
 
 
 def listing(ops: Sequence[Op], mapper: str) -> str:

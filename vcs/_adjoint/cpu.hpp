@@ -455,15 +455,36 @@ template <int K, int B> void Sweep<K, B>::look_up(Index index, const Instr& r, c
     }
 }
 
-// Where a read-modify-write instruction read its byte: ea_loc says where it wrote.
-inline int32_t modify_location(const Instr& r) {
-    if (r.ea_loc >= CART || (r.ea_loc >= 0 && r.ea_loc < 128))
+// Where a read-modify-write instruction read its byte: ea_loc says where it wrote. -1 where that is the cartridge,
+// which never has the same cell at both. `low`: reads below $40 do not reach the TIA.
+inline int32_t modify_location(const Instr& r, bool low) {
+    if (r.ea_loc >= 0 && r.ea_loc < 128)
         return r.ea_loc;
-    if ((r.ea & 0x1080) == 0)
+    if ((r.ea & 0x1080) == 0 && !(low && (r.ea & 0x1FFF) < 0x40))
         return TIA_R + (r.ea & 15);
     if ((r.ea & 0x1280) == 0x280)
         return r.ea & 4 ? INTIM + (r.ea & 1) : SWCHA + (r.ea & 3);
     return -1;
+}
+
+// A read of mapper MC's RAM through the half to write it stores 0, and that is the byte read: what came later has
+// nothing from before.
+template <int K, int B> void Sweep<K, B>::zeroed(const Instr& r) {
+    const auto end = [this](int32_t location, int address) {
+        double g[N];
+        if (location >= CART && location < ROM && !(address & 0x200))
+            take(location, g);
+    };
+    if (r.opcode == 0x6C) {
+        const int pointer = r.b1 | r.b2 << 8;
+        end(r.ptr0, pointer);
+        end(r.ptr1, (pointer & 0xFF00) | ((pointer + 1) & 0xFF));
+    }
+    if (r.flags & READ)
+        end(r.ea_loc, r.ea);
+    end(r.loc0, r.pc);
+    end(r.loc1, r.pc + 1);
+    end(r.loc2, r.pc + 2);
 }
 
 template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) {
@@ -542,7 +563,7 @@ template <int K, int B> void Sweep<K, B>::cpu(const Instr& r, const Opcode& op) 
         } else {
             shift(kind, g);
         }
-        give(modify_location(r), r, g);
+        give(modify_location(r, t.x0[LOW_PAGE] != 0), r, g);
     };
     // A = A op (result of the modification): adds to the result's adjoint g
     auto combined = [&](Kind kind, int result) {

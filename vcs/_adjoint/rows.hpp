@@ -53,6 +53,7 @@ enum Location : int32_t {
     // places of x0 that hold counters (vcs/trace.py)
     TIMER_SET = 344,
     CYCLES = 348,
+    LOW_PAGE = 350,
     X0 = 1024,
     CART = 1024,
     ROM = 65536,

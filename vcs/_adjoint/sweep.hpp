@@ -89,6 +89,7 @@ private:
     bool take(int32_t location, double* g, bool stepped = false);
 
     // --- cpu.hpp
+    void zeroed(const Instr& r);
     void cpu(const Instr& r, const Opcode& op);
     template <class F> static void difference(F f, int u, const double* g, double* to);
     template <class F> static void number_difference(F f, int u, const double* flag, double* to);
@@ -292,6 +293,7 @@ template <int K, int B> bool Sweep<K, B>::take(int32_t location, double* g, bool
 }
 
 template <int K, int B> void Sweep<K, B>::run() {
+    const bool clears = t.x0[LOW_PAGE] == 2;
     int64_t i = t.instrs - 1, frame = t.n_frames;
     while (i >= 0) {
         // chains end with the frame
@@ -315,6 +317,8 @@ template <int K, int B> void Sweep<K, B>::run() {
                 at = i;
                 cpu(r, op);
             }
+            if (clears)
+                zeroed(r);
         }
         if (i < 0)
             break;
@@ -335,6 +339,8 @@ template <int K, int B> void Sweep<K, B>::run() {
         } else {
             cpu(r, op);
         }
+        if (clears)
+            zeroed(r);
         // a write the instruction does not account for
         while (row > 0 && t.tia[row - 1].instr >= i)
             tia_undo(g);

@@ -166,9 +166,9 @@ class Cpu:
         self.run.push(plain(self.sp), value)
         self.sp = self.op.decrement(self.sp)
 
-    def pull(self) -> Any:
+    def pull(self, recorded: int) -> Any:
         self.sp = self.op.increment(self.sp)
-        return self.run.pull(plain(self.sp))
+        return self.run.pull(plain(self.sp), recorded)
 
     def push_return(self) -> None:
         """The return address is an address: it carries no derivative (docs/gradients.md 1.6)."""
@@ -355,11 +355,11 @@ class Cpu:
         self.push(self._flags())
 
     def PLA(self) -> None:
-        self.a = self.pull()
+        self.a = self.pull(self.run.pulled())
         self.nz(self.a)
 
     def PLP(self) -> None:
-        self.unpack(self.pull())
+        self.unpack(self.pull(self.run.pulled()))
 
     def JMP(self) -> None:
         self.jump(*self.run.target())
@@ -368,14 +368,17 @@ class Cpu:
         self.push_return()
         self.jump(*self.run.target())
 
+    def _return(self, offset: int) -> None:
+        to = self.run.returned_to(offset)
+        low = self.pull(to & 255)
+        self.jump(low, self.pull(to >> 8), offset)
+
     def RTS(self) -> None:
-        low = self.pull()
-        self.jump(low, self.pull(), 1)
+        self._return(1)
 
     def RTI(self) -> None:
-        self.unpack(self.pull())
-        low = self.pull()
-        self.jump(low, self.pull())
+        self.unpack(self.pull(self.run.pulled()))
+        self._return(0)
 
     def BRK(self) -> None:
         self.push_return()

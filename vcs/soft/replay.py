@@ -35,6 +35,11 @@ CONTROLS: Final = ("pc",)
 _INDEXED: Final = {"absolute,X", "absolute,Y"}
 _PAGED: Final = {"zeropage,X", "zeropage,Y"}
 _POINTED: Final = {"(indirect,X)", "(indirect),Y"}
+_INTIM: Final = layout.RIOT + 4
+_PC: Final = layout.parse("PC")
+_JSR: Final = 0x20
+_BRK: Final = 0x00
+
 
 class Step(NamedTuple):
     """The soft machine after instruction `k`, as plain ints: the registers a, x, y, sp, the packed flags p,
@@ -92,6 +97,7 @@ class Replay:
         self.owner = owners(source)
         self.columns = {name: source.instr[name].tolist() for name in trace.INSTR.names or ()}
         self.cycles_at = _access_cycles(source)
+        self.strange_code = _strange_code(source)
         t = source.tia
         self.tia_rows = list(
             zip(
@@ -188,6 +194,8 @@ class Run:
         self.k = 0  # the current instruction
         self.frame = 0
         self.clock = 0  # colour clock of the current TIA write
+        self._cycle: int | None = None  # the cycle of a fetch of code
+        self._clears = bool(self.x0[trace.LOW_PAGE] == 2)
         self.hmove_clock = self.x0[trace.HMOVE_CLOCK]
         self._columns = c = replay.columns
         self._opcode, self._b1, self._b2 = c["opcode"], c["b1"], c["b2"]
@@ -252,6 +260,7 @@ class Run:
         a, x, y, sp, p, cycles = c["a"], c["x"], c["y"], c["sp"], c["p"], c["cycles"]
         cpu = self.cpu
         before = self.x0[trace.CYCLES]
+        strange = self.replay.strange_code
         for frame, row in enumerate(self.trace.frames):
             self.frame = frame
             first, end = int(row["first_instr"]), int(row["end_instr"])
@@ -270,6 +279,8 @@ class Run:
                     or cpu.plain_pc() != pc[k]
                 ):
                     self._registers_differ()
+                if k in strange:
+                    self._fetch()
                 cpu.step(opcode[k])
                 yield k
             self._draw(len(self.replay.tia_rows) if frame == len(self.trace.frames) - 1 else self._row)
@@ -306,11 +317,11 @@ class Run:
         k = self.k
         mode = OPCODES[self._opcode[k]].mode
         if mode == "immediate" or mode == "relative":
-            return self._code(self._loc1[k], self._b1[k])
+            return self._code(1)
         location = self._ea_loc[k]
         if self._columns["flags"][k] & trace.WROTE:
-            return self._load(self._read_location(location), self._rd[k])
-        return self._look_up(mode, self._load(location, self._rd[k]))
+            return self._load(self._read_location(location), self._ea[k], self._rd[k])
+        return self._look_up(mode, self._load(location, self._ea[k], self._rd[k]))
 
     def _look_up(self, mode: str, entry: Any) -> Any:
         """The byte read at an indexed address, as a function of what the address is made of."""
@@ -370,21 +381,25 @@ class Run:
         k = self.k
         if OPCODES[self._opcode[k]].mode == "indirect":
             return self.pointer()
-        return self._code(self._loc1[k], self._b1[k]), self._code(self._loc2[k], self._b2[k])
+        return self._code(1), self._code(2)
 
     def pointer(self) -> tuple[Any, Any]:
         """The two bytes of JMP (abs)'s or BRK's new program counter."""
-        following = self._columns["pc"][self.k + 1] if self.k + 1 < len(self._opcode) else None
-        low, high = self._columns["ptr0"][self.k], self._columns["ptr1"][self.k]
-        return (
-            self._load(low, None if following is None else following & 255),
-            self._load(high, None if following is None else following >> 8),
-        )
+        k, to = self.k, self._following()
+        low, high = self._columns["ptr0"][k], self._columns["ptr1"][k]
+        at = 0xFFFE if self._opcode[k] == _BRK else self._b1[k] | self._b2[k] << 8
+        return self._load(low, at, to & 255), self._load(high, at & 0xFF00 | at + 1 & 0xFF, to >> 8)
+
+    def _following(self) -> int:
+        """The program counter after the current instruction."""
+        k = self.k + 1
+        to: int = self._columns["pc"][k] if k < len(self._opcode) else int(self.trace.x1[_PC])
+        return to
 
     def idle(self) -> None:
         """The data read of a NOP: it may set off the timer's side effect."""
         if self._ea_loc[self.k] >= 0 and self._columns["flags"][self.k] & trace.READ:
-            self._load(self._ea_loc[self.k], self._rd[self.k])
+            self._load(self._ea_loc[self.k], self._ea[self.k], self._rd[self.k])
 
     def cell_stepped(self) -> int:
         """The RAM cell whose increments are put together by this INC or DEC, else -1 (in mode "full", where
@@ -402,19 +417,31 @@ class Run:
         return pc + 2 & 0xFFFF
 
     def access_cycle(self) -> int:
-        """The cycle counter as the current instruction's data accesses see it (cpu.md 4)."""
-        cycle: int = self.replay.cycles_at[self.k]
+        """The cycle counter as the current access sees it (cpu.md 4)."""
+        cycle: int = self.replay.cycles_at[self.k] if self._cycle is None else self._cycle
         return cycle
 
     def push(self, sp: int, value: Any) -> None:
         location = sp & 0x7F if sp & 0x80 else layout.TIA_W + (sp & 0x3F)
         self._put(location, 0x100 + sp, value)
 
-    def pull(self, sp: int) -> Any:
+    def pull(self, sp: int, recorded: int) -> Any:
+        """recorded: the byte, which counts where the stack is the TIA's mirror."""
         if sp & 0x80:
             return self.ram_cell(sp & 0x7F)
-        # an RTS or RTI through the TIA's mirror: only its first byte is in the trace
-        return self._load(layout.TIA_R + (sp & 15), self._rd[self.k])
+        return self._load(layout.TIA_R + (sp & 15), 0x100 + sp, recorded)
+
+    def pulled(self) -> int:
+        """What the trace has of the first byte pulled."""
+        byte: int = self._rd[self.k]
+        return byte
+
+    def returned_to(self, offset: int) -> int:
+        """What RTS (offset 1) or RTI (0) pulled as the program counter. RTS reads there, for nothing."""
+        to = self._following() - offset & 0xFFFF
+        if offset and to & 0x1285 == 0x284:
+            self.riot.read(_INTIM)
+        return to
 
     def store(self, value: Any) -> None:
         k = self.k
@@ -424,25 +451,59 @@ class Run:
 
     # ------------------------------------------------------------------------------ the bus
 
-    def _code(self, location: int, recorded: int) -> Any:
-        return self._load(location, recorded)
+    def _code(self, n: int) -> Any:
+        """The Cell of an operand byte of the instruction, the first or the second."""
+        k = self.k
+        if n == 1:
+            return self._fetched(self._loc1[k], self._b1[k], self._opcode[k])
+        # JSR fetches its second byte after it has pushed where to return
+        before = self.return_address() & 255 if self._opcode[k] == _JSR else self._b1[k]
+        return self._fetched(self._loc2[k], self._b2[k], before)
+
+    def _fetched(self, location: int, recorded: int, before: int) -> Any:
+        """A byte of code; before: the one that was on the bus."""
+        if not layout.TIA_R <= location < layout.CART:
+            return self._load(location, 0x1200, recorded)  # _fetch has done what a fetch does
+        self._cycle = self._columns["cycles"][self.k] + OPCODES[self._opcode[self.k]].cycles
+        cell = self._load(location, 0, recorded, before & 0x3F)
+        self._cycle = None
+        return cell
+
+    def _fetch(self) -> None:
+        """The side effects of fetching the instruction from the timer or from RAM of mapper MC."""
+        k, c = self.k, self._columns
+        for n, locations in enumerate((c["loc0"], self._loc1, self._loc2)):
+            self._zeroed(locations[k], c["pc"][k] + n)
+            if locations[k] == _INTIM:
+                self._cycle = c["cycles"][k] + (OPCODES[self._opcode[k]].cycles if n else 0)
+                self.riot.read(_INTIM)
+                self._cycle = None
+
+    def _zeroed(self, location: int, address: int) -> bool:
+        """Whether a read is one of mapper MC's RAM through the half to write it, which stores 0."""
+        zero = self._clears and layout.CART <= location < layout.ROM and not address & 0x200
+        if zero:
+            self.cart.write(location, Cell(0))
+        return zero
 
     def _read_location(self, location: int) -> int:
         """What a read-modify-write reads, whose location in the trace is the one it writes
-        (docs/design.md)."""
-        if location >= layout.CART or 0 <= location < layout.RAM_SIZE:
-            return location
+        (docs/design.md); -1 where it is the cartridge, which never has the same cell at both."""
         ea: int = self._ea[self.k]
-        if ea & 0x1080 == 0:
+        if 0 <= location < layout.RAM_SIZE:
+            return location
+        if ea & 0x1080 == 0 and not (ea & 0x1FFF < 0x40 and self.x0[trace.LOW_PAGE]):
             return layout.TIA_R + (ea & 15)
         if ea & 0x1280 == 0x280:
             return layout.RIOT + (ea & 3 if not ea & 4 else 4 + (ea & 1))
-        return location
+        return -1
 
-    def _load(self, location: int, recorded: int | None) -> Any:
-        """The Cell behind a read at `location`, checked against the byte the trace recorded (None:
-        unknown)."""
-        if 0 <= location < layout.RAM_SIZE:
+    def _load(self, location: int, address: int, recorded: int, noise: int | None = None) -> Any:
+        """The Cell behind a read at `location`, checked against the byte the trace recorded. noise: bits 0-5
+        of a TIA read, default those of the instruction's data read."""
+        if self._zeroed(location, address):
+            cell = Cell(0)
+        elif 0 <= location < layout.RAM_SIZE:
             cell = self.ram_cell(location)
         elif location >= layout.ROM:
             cell = self.cart.rom_cell(location - layout.ROM)
@@ -451,14 +512,13 @@ class Run:
         elif location >= layout.RIOT:
             cell = self.riot.read(location)
         elif location >= layout.TIA_R:
-            cell = self.tia.read(location - layout.TIA_R, recorded or 0, self._noise(recorded or 0))
+            noise = self._noise(recorded) if noise is None else noise
+            cell = self.tia.read(location - layout.TIA_R, recorded, noise)
         else:
-            if recorded is None:
-                raise VcsError(f"the trace does not say what was read at instruction {self.k}: make it again")
             return Cell(recorded)
         if self.full:
             cell = self._relaxed(location, cell)
-        if self.check and recorded is not None and plain(cell) != recorded:
+        if self.check and plain(cell) != recorded:
             self.differs(f"the byte read from {layout.name(location)}", plain(cell), recorded)
         return cell
 
@@ -724,6 +784,15 @@ def _access_cycles(t: trace.Trace) -> list[int]:
     crossed = penalty & (t.instr["flags"] & trace.CROSSED != 0)
     cycles: list[int] = (t.instr["cycles"] + base + crossed).tolist()
     return cycles
+
+
+def _strange_code(t: trace.Trace) -> frozenset[int]:
+    """The instructions that were fetched, in part or whole, from the timer or from RAM of mapper MC."""
+    at = np.stack([t.instr[name] for name in ("loc0", "loc1", "loc2")])
+    strange = at == _INTIM
+    if t.x0[trace.LOW_PAGE] == 2:
+        strange |= (at >= layout.CART) & (at < layout.ROM)
+    return frozenset(np.flatnonzero(strange.any(axis=0)).tolist())
 
 
 def _pixel_array(pixels: Any, t: trace.Trace) -> npt.NDArray[np.int64]:

@@ -7,10 +7,10 @@
 Program number i is always the same: some stores that show the objects, and up to 16 operations of `twin.py`
 (accesses of every addressing mode at addresses that matter to the mapper, single stores and bursts of
 stores to the TIA, waits, any legal opcode, code that runs in registers), done 1 to 32 times a frame and
-followed by 1 to 255 lines, on any mapper, with or without paddles, HMOVE blanks and a PAL picture, from
-power-on by either protocol (no boot); one in ten is an image of random bytes. It runs for two frames, one
-in four for four. Half of the frames are drawn to their last line; of the rest some are shorter (the quick
-way runs them twice) and some never end.
+followed by 1 to 255 lines, on any mapper, with a picture of 20 to 50 lines (one in ten of 210), with or
+without paddles, HMOVE blanks and a PAL picture, from power-on by either protocol (no boot); one in ten is
+an image of random bytes. It runs for two frames, one in four for four. Half of the frames are drawn to
+their last line; of the rest some are shorter (the quick way runs them twice) and some never end.
 
 Finished blocks are journalled, with the build that ran them, and the same command goes on after them. A
 program on which engines differ is shrunk to the shortest one that still shows it and written to
@@ -47,7 +47,7 @@ from tests.carts import LAYOUTS
 from tests.fuzz import twin
 from vcs import layout
 from vcs._hard import machine
-from vcs._hard.machine import Core, play
+from vcs._hard.machine import Core, play, record_rows
 from vcs.asm import OPCODES
 from vcs.cart import MAPPERS
 from vcs.errors import VcsError
@@ -89,7 +89,7 @@ KINDS = (
 class Program:
     """mapper: a layout of tests/carts. ops: as in twin.py. fill: of the rest. words: the seed of an image of
     random bytes (then ops is empty) or 0. actions: one a frame. ale: the protocol. repeat, tail: as in
-    `twin.assemble`. paddles: of Core. pal: PAL frames. blanks: HMOVE blanks."""
+    `twin.assemble`. paddles, y0, height: of Core. pal: PAL frames. blanks: HMOVE blanks."""
 
     mapper: str
     ops: tuple[twin.Op, ...]
@@ -102,6 +102,8 @@ class Program:
     paddles: int = 0
     pal: bool = False
     blanks: bool = True
+    y0: int = 34
+    height: int = 210
 
 
 def draw(number: int) -> Program:
@@ -116,6 +118,8 @@ def draw(number: int) -> Program:
         if rng.random() < 0.6:
             shown = bytes(part for r in rng.sample(OBJECTS, 12) for part in (r, rng.randrange(256)))
             ops = (("burst", shown), *ops)
+    y0, height = (34, 210) if rng.random() < 0.1 else (rng.randrange(12), rng.randint(20, 50))
+    whole = min(255, y0 + height + 10)
     return Program(
         mapper,
         ops,
@@ -124,10 +128,12 @@ def draw(number: int) -> Program:
         tuple(rng.randrange(18) for _ in range(LONG if rng.random() < 0.25 else FRAMES)),
         rng.random() < 0.5 or mapper == "AR",
         rng.choice((1, 1, 2, 4, 8, 32)),
-        250 if rng.random() < 0.6 else rng.randint(1, 255),
+        whole if rng.random() < 0.6 else rng.randint(1, whole),
         rng.choice((0, 0, 1, 3)),
         rng.random() < 0.1,
         rng.random() < 0.9,
+        y0,
+        height,
     )
 
 
@@ -239,6 +245,8 @@ def core(program: Program) -> Core:
         format=2 if program.pal else 1,
         paddles=program.paddles,
         hmove_blanks=program.blanks,
+        y0=program.y0,
+        height=program.height,
     )
 
 
@@ -248,8 +256,8 @@ _SPARE: list[Core] = []
 def hard(program: Program) -> str | None:
     """All ways to run a program on the hard machine; the first difference from the plainest one, or None.
 
-    The plainest is untraced and without shortcuts. The others: with all shortcuts, traced (pictures kept in
-    every second frame), and for programs of four frames with one shortcut only and, from the start again, as
+    The plainest is untraced and without shortcuts. The others: with all shortcuts, traced (with pictures in
+    the second frame), and for programs of four frames with one shortcut only and, from the start again, as
     one step of four frames, whose first pictures are not drawn."""
     plain = core(program)
     while len(_SPARE) < 4:
@@ -270,7 +278,10 @@ def hard(program: Program) -> str | None:
             found = unequal(name, k, state(m, last), expected)
             if found:
                 return found
-        traced.record([action], pictures=bool(k % 2))
+        if k == 1:
+            traced.record([action])
+        else:
+            record_rows(traced, [action])
         found = unequal("traced", k, state(traced, last), expected)
         if found:
             return found

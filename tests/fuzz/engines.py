@@ -3,6 +3,7 @@
     python -m tests.fuzz.engines hard -n 1000000 -j 2     untraced, traced, without shortcuts
     python -m tests.fuzz.engines soft -n 2000             the hard trace replayed by the soft machine
     python -m tests.fuzz.engines grad -n 500              adjoint against soft, both rule sets
+    python -m tests.fuzz.engines ale -n 4000              live ale-py, images of up to sixteen programs
 
 Program number i is always the same: some stores that show the objects, and up to 16 operations of `twin.py`
 (accesses of every addressing mode at addresses that matter to the mapper, single stores and bursts of
@@ -26,7 +27,7 @@ import multiprocessing
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -89,7 +90,8 @@ KINDS = (
 class Program:
     """mapper: a layout of tests/carts. ops: as in twin.py. fill: of the rest. words: the seed of an image of
     random bytes (then ops is empty) or 0. actions: one a frame. ale: the protocol. repeat, tail: as in
-    `twin.assemble`. paddles, y0, height: of Core. pal: PAL frames. blanks: HMOVE blanks."""
+    `twin.assemble`. paddles, y0, height: of Core. pal: PAL frames. blanks: HMOVE blanks. more: the programs
+    that further resets start, each with the same actions."""
 
     mapper: str
     ops: tuple[twin.Op, ...]
@@ -104,6 +106,7 @@ class Program:
     blanks: bool = True
     y0: int = 34
     height: int = 210
+    more: tuple[tuple[twin.Op, ...], ...] = ()
 
 
 def draw(number: int) -> Program:
@@ -114,10 +117,7 @@ def draw(number: int) -> Program:
     if mapper != "AR" and rng.random() < 0.1:
         words = rng.getrandbits(32) or 1
     else:
-        ops = tuple(operation(rng, mapper) for _ in range(rng.randint(1, 16)))
-        if rng.random() < 0.6:
-            shown = bytes(part for r in rng.sample(OBJECTS, 12) for part in (r, rng.randrange(256)))
-            ops = (("burst", shown), *ops)
+        ops = drawn(rng, mapper)
     y0, height = (34, 210) if rng.random() < 0.1 else (rng.randrange(12), rng.randint(20, 50))
     whole = min(255, y0 + height + 10)
     return Program(
@@ -135,6 +135,31 @@ def draw(number: int) -> Program:
         y0,
         height,
     )
+
+
+def draw_image(number: int) -> Program:
+    """Up to sixteen programs of a mapper in one image: ale-py takes a tenth of a second to load one."""
+    rng = random.Random(number)
+    mapper = [*LAYOUTS][number % len(LAYOUTS)]
+    layout = LAYOUTS[mapper]
+    actions = tuple(rng.randrange(18) for _ in range(LONG))
+    if rng.random() < 0.1:
+        return Program(mapper, (), 0, rng.getrandbits(32) or 1, actions, True)
+    lists = [drawn(rng, mapper, 8) for _ in range(16)]
+    repeat, tail = rng.choice((1, 1, 2, 4, 8)), 250 if rng.random() < 0.6 else rng.randint(1, 255)
+    room = layout.room - len(layout.start) - 64
+    while sum(len(twin.assemble(ops, layout, repeat, tail)) for ops in lists) > room:
+        lists = lists[: len(lists) // 2]
+    return Program(mapper, lists[0], rng.randrange(4), 0, actions, True, repeat, tail, more=tuple(lists[1:]))
+
+
+def drawn(rng: random.Random, mapper: str, most: int = 16) -> tuple[twin.Op, ...]:
+    """The operations of a program: in most, stores that show the objects come first."""
+    ops = tuple(operation(rng, mapper) for _ in range(rng.randint(1, most)))
+    if rng.random() < 0.6:
+        shown = bytes(part for r in rng.sample(OBJECTS, 12) for part in (r, rng.randrange(256)))
+        ops = (("burst", shown), *ops)
+    return ops
 
 
 def operation(rng: random.Random, mapper: str) -> twin.Op:
@@ -174,6 +199,10 @@ def operation(rng: random.Random, mapper: str) -> twin.Op:
     return ("tia", byte(TIA_WRITES), byte(256))
 
 
+def _lists(program: Program) -> tuple[tuple[twin.Op, ...], ...]:
+    return (program.ops, *program.more)
+
+
 @cache
 def _filled(mapper: str, fill: int) -> bytes:
     return LAYOUTS[mapper].image(b"", fill)
@@ -186,7 +215,10 @@ def image(program: Program) -> bytes:
     if program.mapper == "AR":
         return twin.build("AR", program.ops, program.fill, program.repeat, program.tail)
     layout = LAYOUTS[program.mapper]
-    body = layout.start + twin.assemble(program.ops, layout, program.repeat, program.tail)
+    if program.more:
+        body = layout.start + twin.assemble_all(_lists(program), layout, program.repeat, program.tail)
+    else:
+        body = layout.start + twin.assemble(program.ops, layout, program.repeat, program.tail)
     data = bytearray(_filled(program.mapper, program.fill))
     for at in layout.copies:
         data[at : at + len(body)] = body
@@ -375,12 +407,30 @@ def grad(program: Program) -> str | None:
     return None
 
 
-MODES: dict[str, Callable[[Program], str | None]] = {"hard": hard, "soft": soft, "grad": grad}
-BLOCK = {"hard": 500, "soft": 10, "grad": 5}
+_ALE: list[twin.Twin] = []
+
+
+def ale(program: Program) -> str | None:
+    """An image on our machine and on live ale-py, compared after every reset and frame."""
+    if not _ALE:
+        _ALE.append(twin.Twin())
+    actions = [*program.actions]
+    for _ in program.more:
+        actions += [twin.RESET, *program.actions]
+    try:
+        _ALE[0].check(image(program), actions)
+    except twin.Found as why:
+        return f"ale-py: {why}"
+    return None
+
+
+MODES: dict[str, Callable[[Program], str | None]] = {"hard": hard, "soft": soft, "grad": grad, "ale": ale}
+BLOCK = {"hard": 500, "soft": 10, "grad": 5, "ale": 4}
 WHAT = {
     "hard": "traced, untraced, with and without shortcuts",
     "soft": "the soft machine's replay against the hard trace",
     "grad": "gradients, adjoint against soft",
+    "ale": "live ale-py",
 }
 
 
@@ -389,17 +439,21 @@ WHAT = {
 
 def shrink(program: Program, check: Callable[[Program], str | None]) -> Program:
     """The shortest list of operations, and then the fewest actions pressed, on which engines still differ."""
+    for ops in _lists(program):
+        alone = replace(program, ops=ops, more=())
+        if program.more and check(alone):
+            program = alone
     size = max(1, len(program.ops) // 2)
     while size:
         at = 0
         while at < len(program.ops):
-            less = Program(**{**vars(program), "ops": program.ops[:at] + program.ops[at + size :]})
+            less = replace(program, ops=program.ops[:at] + program.ops[at + size :])
             if less.ops and check(less):
                 program = less
             else:
                 at += size
         size //= 2
-    still = Program(**{**vars(program), "actions": (0,) * len(program.actions)})
+    still = replace(program, actions=(0,) * len(program.actions))
     return still if check(still) else program
 
 
@@ -407,8 +461,10 @@ def save(mode: str, program: Program, folder: Path = FOUND) -> Path:
     """Write a program as a test."""
     folder.mkdir(parents=True, exist_ok=True)
     facts = asdict(program)
-    facts["ops"] = [[list(p) if isinstance(p, bytes) else p for p in op] for op in program.ops]
-    name = f"{mode}-{program.mapper}-{len(program.ops)}-{abs(hash(program)) % 100000}.json"
+    plain = [[[list(p) if isinstance(p, bytes) else p for p in op] for op in ops] for ops in _lists(program)]
+    facts["ops"], facts["more"] = plain[0], plain[1:]
+    digest = hashlib.sha256(repr(program).encode()).hexdigest()[:6]
+    name = f"{mode}-{program.mapper}-{len(program.ops)}-{digest}.json"
     path = folder / name
     path.write_text(json.dumps({"mode": mode, **facts}) + "\n")
     return path
@@ -417,29 +473,40 @@ def save(mode: str, program: Program, folder: Path = FOUND) -> Path:
 def load(path: Path) -> tuple[str, Program]:
     """What `save` wrote: the mode and the program."""
     facts = json.loads(path.read_text())
-    ops = tuple(tuple(bytes(p) if isinstance(p, list) else p for p in op) for op in facts.pop("ops"))
+    ops, *more = (
+        tuple(tuple(bytes(p) if isinstance(p, list) else p for p in op) for op in ops)
+        for ops in (facts.pop("ops"), *facts.pop("more", ()))
+    )
     mode = facts.pop("mode")
-    return mode, Program(ops=ops, **{**facts, "actions": tuple(facts["actions"])})
+    return mode, Program(ops=ops, more=tuple(more), **{**facts, "actions": tuple(facts["actions"])})
 
 
-def block(work: tuple[str, int]) -> tuple[int, int, list[tuple[str, Program]], float]:
-    """Run one block of programs: its number, the programs run, what was found, seconds."""
+def block(work: tuple[str, int]) -> tuple[int, int, int, list[tuple[str, Program]], float]:
+    """Run one block of programs: its number, the programs compared, those that ale-py did not survive, what
+    was found, seconds."""
     mode, number = work
     check, size, began = MODES[mode], BLOCK[mode], time.monotonic()
-    found = []
+    found: list[tuple[str, Program]] = []
+    ran = undecided = 0
     for k in range(number * size, (number + 1) * size):
-        program = draw(k)
-        if check(program):
+        program = draw_image(k) if mode == "ale" else draw(k)
+        lost = sum(t.undecided for t in _ALE)
+        differs = check(program)
+        if sum(t.undecided for t in _ALE) == lost:
+            ran += len(_lists(program))
+        else:
+            undecided += len(_lists(program))
+        if differs:
             program = shrink(program, check)
-            found.append((check(program) or "?", program))
+            found.append((check(program) or differs, program))
             if len(found) >= 3:
                 break
-    return number, size, found, time.monotonic() - began
+    return number, ran, undecided, found, time.monotonic() - began
 
 
 def run(
-    mode: Annotated[str, typer.Argument(help="hard, soft or grad.")],
-    count: Annotated[int, typer.Option("-n", min=1, help="Programs, counted from number 0.")] = 10_000,
+    mode: Annotated[str, typer.Argument(help="hard, soft, grad or ale.")],
+    count: Annotated[int, typer.Option("-n", min=1, help="Programs (ale: images) from number 0.")] = 10_000,
     jobs: Annotated[int, typer.Option("-j", min=1, help="Processes.")] = 1,
     minutes: Annotated[float, typer.Option(help="Stop after this time; 0: when all have run.")] = 0.0,
     journal: Annotated[Path, typer.Option(help="Finished blocks, one JSON line each.")] = JOURNAL,
@@ -464,12 +531,14 @@ def run(
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
+    if mode == "ale":
+        jobs = 1  # ale-py has a process of its own already
     pool = multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else None
     results = pool.imap_unordered(block, todo) if pool else map(block, todo)
     try:
         with Progress(*columns, console=console) as progress, journal.open("a") as out:
             task = progress.add_task(mode, total=blocks, completed=blocks - len(todo))
-            for number, size, found, seconds in results:
+            for number, size, undecided, found, seconds in results:
                 for problem, program in found:
                     failures += 1
                     path = save(mode, program)
@@ -478,6 +547,7 @@ def run(
                     "mode": mode,
                     "block": number,
                     "programs": size,
+                    "undecided": undecided,
                     "found": len(found),
                     "seconds": round(seconds, 2),
                     "build": engine,
@@ -494,6 +564,8 @@ def run(
     finally:
         if pool:
             pool.terminate()
+        for one in _ALE:
+            one.reference.close()
     total = sum(r["programs"] for r in rows(journal) if r["mode"] == mode)
     console.print(f"{mode}: {total:,} programs compared, {failures} differ in this run")
     raise typer.Exit(1 if failures else 0)
@@ -501,7 +573,9 @@ def run(
 
 def text(program: Program) -> str:
     """A program for people."""
-    return twin.listing(program.ops, program.mapper) if program.ops else f"random bytes {program.words}"
+    if program.words:
+        return f"random bytes {program.words}"
+    return "\n---\n".join(twin.listing(ops, program.mapper) for ops in _lists(program))
 
 
 if __name__ == "__main__":

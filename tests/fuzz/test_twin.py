@@ -65,15 +65,15 @@ def latch_probe(cell: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("cell", [16, 17, 18, 126, 127])
+@pytest.mark.parametrize("cell", [1, twin.LAST_READ, 126, 127])
 def test_latch_after_a_frame(machines: twin.Twin, cell: int) -> None:
-    """Rules read RAM over the bus, last (in boxing) cell 17; after an act or a reset all of it is read."""
+    """Rules read RAM over the bus, last (in this game) one; after an act or a reset all of it is read."""
     image = latch_probe(cell)
     machines.check(image, [0] * 5)
     path = machines.folder / f"{twin.GAME}.bin"
     path.write_bytes(image)
     counts = [frame.ram[0x0D] for frame in twin.ours(path, [0] * 5)]
-    assert (counts[0] > 50) == (cell == 17)
+    assert (counts[0] > 50) == (cell == twin.LAST_READ)
     assert (counts[5] > counts[0]) == (cell == 127)
 
 

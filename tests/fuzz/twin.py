@@ -39,9 +39,13 @@ from tests.fuzz import searching
 from vcs.asm import OPCODES, format_instruction
 
 FRAMES = 30
-# The name of the file picks score and lives rules. They read RAM over the bus; in this game's the cell
-# that is read last is known (test_twin.py): code that a frame begins in TIA space sees it.
-GAME = "boxing"
+# The name of the file picks score and lives rules. They read RAM over the bus, and code that a frame begins
+# in TIA space sees the cell read last. In this game's rules that is always the same one (test_twin.py);
+# boxing's, for example, look at the clock only while nobody is knocked out.
+GAME = "koolaid"
+LAST_READ = 81
+RESET = -1  # among the actions: start the game again
+TURN = 0xF2  # the cell that counts the resets of an image of several programs
 
 
 # ------------------------------------------------------------------------------------------ the two machines
@@ -76,9 +80,9 @@ def _reference(conn: Connection) -> None:
         ale.loadROM(path)
         frames = [Frame(ale.getRAM().tobytes(), ale.getScreen().tobytes(), 0, ale.lives(), ale.game_over())]
         for action in actions:
-            if ale.game_over():
+            if ale.game_over() or action == RESET:
                 ale.reset_game()
-            reward = int(ale.act(action))
+            reward = int(ale.act(action)) if action != RESET else 0
             frames.append(
                 Frame(ale.getRAM().tobytes(), ale.getScreen().tobytes(), reward, ale.lives(), ale.game_over())
             )
@@ -129,9 +133,9 @@ def ours(path: Path, actions: Sequence[int]) -> list[Frame]:
 
     frames = [frame(0)]
     for action in actions:
-        if machine.game_over:
+        if machine.game_over or action == RESET:
             machine.reset()
-        frames.append(frame(int(machine.step(action))))
+        frames.append(frame(int(machine.step(action)) if action != RESET else 0))
     return frames
 
 
@@ -265,11 +269,13 @@ def encode(op: Op, slot: int, layout: Layout, here: int) -> bytes:
     return bytes(op[1])
 
 
-def assemble(ops: Sequence[Op], layout: Layout, repeat: int = 1, tail: int = 192) -> bytes:
+def assemble(
+    ops: Sequence[Op], layout: Layout, repeat: int = 1, tail: int = 192, at: int | None = None
+) -> bytes:
     """A program that does the operations `repeat` times a frame (1 to 255) and then waits for `tail` lines
-    (1 to 255). It begins at the operations, so that the first frame has a picture."""
+    (1 to 255). It begins at the operations, so that the first frame has a picture. at: where it stands."""
     tia = layout.tia
-    origin = layout.code + len(layout.start)
+    origin = layout.code + len(layout.start) if at is None else at
     # start; BRK's handler, JMP ($00FC); there is the loop's address until an operation puts its own
     loop = origin + 19
     first = loop + 21  # behind the vertical sync
@@ -329,6 +335,21 @@ def assemble(ops: Sequence[Op], layout: Layout, repeat: int = 1, tail: int = 192
         body += bytes((0xC6, 0xF1, 0xF0, 0x03, 0x4C, again & 0xFF, again >> 8))
     rest = bytes((0xA2, tail, 0x85, tia + 2, 0xCA, 0xD0, 0xFB, 0x4C, loop & 0xFF, loop >> 8))
     return head + vsync + body + rest
+
+
+def assemble_all(lists: Sequence[Sequence[Op]], layout: Layout, repeat: int, tail: int) -> bytes:
+    """Programs of `assemble`, 2, 4, 8 ... of them, of which each reset of the console starts another one."""
+    count, origin = len(lists), layout.code + len(layout.start)
+    low = origin + 26
+    high = low + count
+    head = bytes((0x4C, (origin + 6) & 0xFF, (origin + 6) >> 8, 0x6C, 0xFC, 0x00))  # as in `assemble`
+    head += bytes((0xE6, TURN, 0xA5, TURN, 0x29, count - 1, 0xAA, 0xBD, low & 0xFF, low >> 8, 0x85, 0xFC))
+    head += bytes((0xBD, high & 0xFF, high >> 8, 0x85, 0xFD, 0x6C, 0xFC, 0x00))
+    starts, bodies = [], b""
+    for ops in lists:
+        starts.append(high + count + len(bodies))
+        bodies += assemble(ops, layout, repeat, tail, starts[-1])
+    return head + bytes(s & 0xFF for s in starts) + bytes(s >> 8 for s in starts) + bodies
 
 
 _LEGAL = [o for o in range(256) if OPCODES[o].mnemonic not in ("JAM", "KIL")]

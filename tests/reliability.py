@@ -129,6 +129,8 @@ def collect(
                 f"{mode} ({twins.WHAT[mode]})",
                 executions=sum(r["programs"] for r in rows),
                 faults=sum(r["found"] for r in rows),
+                undecided=sum(r.get("undecided", 0) for r in rows),
+                builds=len({r.get("build") for r in rows}),
                 seconds=round(sum(r["seconds"] for r in rows)),
                 command=f"python -m tests.fuzz.engines {mode}",
                 date=max(r["date"] for r in rows),
@@ -445,7 +447,12 @@ COLUMNS = {
         "survived": "lines of the engines",
         "lost": "lines of the generated CPU, five variants",
     },
-    "twin": {"executions": "programs", "faults": "differences"},
+    "twin": {
+        "executions": "programs",
+        "faults": "differences",
+        "undecided": "ale-py died",
+        "builds": "builds",
+    },
     "crash safety": {
         "executions": "kills",
         "faults": "met it running",

@@ -79,7 +79,7 @@ class FlatBus:
     def push(self, sp: int, value: Any) -> None:
         self._write(0x100 + sp, value)
 
-    def pull(self, sp: int) -> Cell:
+    def pull(self, sp: int, n: int) -> Cell:
         return Cell(self.read(0x100 + sp))
 
     def store(self, value: Any) -> None:

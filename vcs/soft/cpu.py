@@ -166,9 +166,10 @@ class Cpu:
         self.run.push(plain(self.sp), value)
         self.sp = self.op.decrement(self.sp)
 
-    def pull(self, recorded: int) -> Any:
+    def pull(self, n: int = 0) -> Any:
+        """The n-th byte that the instruction pulls."""
         self.sp = self.op.increment(self.sp)
-        return self.run.pull(plain(self.sp), recorded)
+        return self.run.pull(plain(self.sp), n)
 
     def push_return(self) -> None:
         """The return address is an address: it carries no derivative (docs/gradients.md 1.6)."""
@@ -355,11 +356,11 @@ class Cpu:
         self.push(self._flags())
 
     def PLA(self) -> None:
-        self.a = self.pull(self.run.pulled())
+        self.a = self.pull()
         self.nz(self.a)
 
     def PLP(self) -> None:
-        self.unpack(self.pull(self.run.pulled()))
+        self.unpack(self.pull())
 
     def JMP(self) -> None:
         self.jump(*self.run.target())
@@ -368,17 +369,14 @@ class Cpu:
         self.push_return()
         self.jump(*self.run.target())
 
-    def _return(self, offset: int) -> None:
-        to = self.run.returned_to(offset)
-        low = self.pull(to & 255)
-        self.jump(low, self.pull(to >> 8), offset)
-
     def RTS(self) -> None:
-        self._return(1)
+        low = self.pull()
+        self.jump(low, self.pull(1), 1)
 
     def RTI(self) -> None:
-        self.unpack(self.pull(self.run.pulled()))
-        self._return(0)
+        self.unpack(self.pull())
+        low = self.pull(1)
+        self.jump(low, self.pull(2))
 
     def BRK(self) -> None:
         self.push_return()

@@ -175,12 +175,15 @@ LAYOUTS: dict[str, Layout] = {
 """One layout per mapper that detection can choose; AR is built by `ar_image`."""
 
 
+_AR_FILL = bytes((37 * i + 11 * (i >> 8)) & 0xFF for i in range(6144))
+
+
 def ar_image(program: bytes, config: int = 0x0F, start: int = 0xF200, data: bytes = b"") -> bytes:
     """A Supercharger file of one load, number 0: 24 pages, page j of RAM bank j // 8 at offset 256 (j % 8).
 
     program: code for bank 0 from offset $200. config: the configuration byte at the start. data: other RAM
     contents (6144 bytes); default: a filling."""
-    ram = bytearray(data or bytes((37 * i + 11 * (i >> 8)) & 0xFF for i in range(6144)))
+    ram = bytearray(data or _AR_FILL)
     ram[0x200 : 0x200 + len(program)] = program
     header = bytearray(256)
     header[0:6] = bytes((start & 0xFF, start >> 8, config, 24, 0, 0))

@@ -65,6 +65,7 @@ SOFT_WINDOW = 300  # instructions
 GRAD_WINDOW = 120
 ENDS = ("ram", "registers", "flags", "pc", "positions")  # what is compared at the end of a window, besides
 TIA_WRITES = 0x2D
+LARGE = ("MB", "MC")
 OBJECTS = (*range(0x04, 0x10), *range(0x1B, 0x20))  # registers of sizes, colours, graphics and enables
 KINDS = (
     "read",
@@ -113,6 +114,8 @@ def draw(number: int) -> Program:
     """Program `number`."""
     rng = random.Random(number)
     mapper = rng.choice((*LAYOUTS, "AR"))
+    if mapper in LARGE and rng.random() < 0.7:
+        mapper = rng.choice((*LAYOUTS, "AR"))  # half of a program's time would go into the image
     words, ops = 0, ()
     if mapper != "AR" and rng.random() < 0.1:
         words = rng.getrandbits(32) or 1

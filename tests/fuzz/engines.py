@@ -28,7 +28,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,7 +51,6 @@ from vcs._hard import machine
 from vcs._hard.machine import Core, play, record_rows
 from vcs.asm import OPCODES
 from vcs.cart import MAPPERS
-from vcs.errors import VcsError
 from vcs.gradient import grads
 from vcs.soft import replay
 from vcs.soft.replay import owners
@@ -373,14 +372,25 @@ def window(m: Core, size: int) -> Trace:
     return Trace(**rows, **facts)
 
 
+def finding(check: Callable[[Program], str | None]) -> Callable[[Program], str | None]:
+    """A comparison for which whatever an engine raises is a finding too."""
+
+    @wraps(check)
+    def guarded(program: Program) -> str | None:
+        try:
+            return check(program)
+        except Exception as why:
+            return f"{check.__name__}: {type(why).__name__}: {why}"
+
+    return guarded
+
+
+@finding
 def soft(program: Program) -> str | None:
     """Windows of a program on the soft machine, which checks every register, store, load and pixel against
     the trace; then all it ends with against the hard machine."""
     for number, trace in enumerate(windows(program, SOFT_WINDOW)):
-        try:
-            out = replay(trace, rules=("value", "bit")[number], alpha=2.0, T=1.0)()
-        except VcsError as why:
-            return f"soft, window {number}: {why}"
+        out = replay(trace, rules=("value", "bit")[number], alpha=2.0, T=1.0)()
         motions = slice(0x20, 0x25)  # the soft machine keeps the whole byte, of which the upper nibble counts
         tia = out.tia.astype(int)
         tia[motions] &= 0xF0
@@ -393,6 +403,7 @@ def soft(program: Program) -> str | None:
     return None
 
 
+@finding
 def grad(program: Program) -> str | None:
     """Gradients of some pixels and RAM bytes over windows, adjoint against soft, by both rule sets."""
     from conformance.engines import TOLERANCE, _outputs, error
@@ -400,10 +411,7 @@ def grad(program: Program) -> str | None:
     for number, trace in enumerate(windows(program, GRAD_WINDOW)):
         outputs = _outputs(trace)
         for rules in ("value", "bit"):
-            try:
-                pair = [grads(trace, outputs, rules=rules, engine=engine) for engine in ("adjoint", "soft")]
-            except VcsError as why:
-                return f"gradient ({rules}), window {number}: {why}"
+            pair = [grads(trace, outputs, rules=rules, engine=engine) for engine in ("adjoint", "soft")]
             for ours, theirs in zip(*pair, strict=True):
                 size, part = error(ours, theirs)
                 if size > TOLERANCE:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import engines
+from vcs.soft import replay
+from vcs.trace import NOBODY, record
 
 
 def test_short() -> None:
@@ -65,3 +67,14 @@ def test_a_window_is_a_trace() -> None:
     for trace in engines.windows(engines.draw(4), 50):
         assert len(trace) <= 50 and trace.frames["end_instr"].tolist() == [len(trace)]
         assert (trace.tia["instr"] < len(trace)).all() and (trace.segments["instr"] < len(trace)).all()
+
+
+def test_a_frame_that_the_program_does_not_end() -> None:
+    """It stops in the middle of a line, whose pixels turn grey (tia.md 4.9) and are nobody's."""
+    colour = ("burst", bytes((0x09, 0x78)))
+    ops = (colour, ("lines", 40), ("wait", 20), colour, ("raw", b"\x02"))
+    trace = record(engines.core(engines.Program("4K", ops, 0, 0, (0,), True)), [0], raw_frames=True)
+    line = 40 - 34
+    assert (trace.screens[0, :line] == 0x78).all() and (trace.screens[0, line, :9] == 4).all()
+    assert (trace.winner[0, line] == NOBODY).all()
+    replay(trace)()

@@ -383,6 +383,8 @@ cdef void frame_end(VCS* m) noexcept nogil:
         first = (t.lines if t.lines > m.y0 else m.y0) - m.y0
         for i in range(first * W, m.h * W):
             m.cur.px[i] = (m.cur.px[i] & 15) >> 1
+        if m.tr != NULL and m.tr.pictures and first < m.h:
+            memset(m.tr.winner + first * W, 255, W)    # what was drawn of the line shows no object's colour
 
 
 cdef void run_frame(VCS* m) noexcept nogil:

@@ -151,7 +151,8 @@ cdef void trace_segment(VCS* m, int x0, int x1) noexcept nogil:
         build_masks(m)
     s = &tr.seg[tr.n_seg]
     tr.n_seg += 1
-    s.instr = <int32_t>(tr.n_instr - 1)
+    # a first instruction that is fetched from the TIA has drawn before it is recorded
+    s.instr = <int32_t>(tr.n_instr - 1) if tr.n_instr else 0
     s.tia = <int32_t>tr.n_tia
     s.frame = <int32_t>tr.n_frame
     s.row = <int16_t>((t.ptr - x0) // W)

@@ -354,7 +354,6 @@ def window(m: Core, size: int) -> Trace:
         m.step_instruction()
     frames = rows["frames"]
     frames["end_instr"], frames["cycles"] = size, m.cycles
-    rows["screens"] = m.screen[np.newaxis]
     rows["instr"] = rows["instr"][:size]
     for name in ("tia", "segments"):
         rows[name] = rows[name][rows[name]["instr"] < size]

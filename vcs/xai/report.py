@@ -117,18 +117,27 @@ def _images(task: tuple[str, list[tuple[str, str]], str]) -> str:
     for name, record_path in shown:
         record, arrays = records.load(Path(record_path))
         kind = record["extra"]["output_kind"]
-        for label, values, colour in (
-            ("oracle", arrays["oracle_abs_delta"], figures.ORACLE),
-            (name, arrays["saliency_attr_per_cause"], figures.METHOD),
+        target = record["extra"].get("content_ram_index", -1)
+        for file, values, colour in (
+            (_true_image(kind, target), arrays["oracle_abs_delta"], figures.ORACLE),
+            (_named_image(name, kind), arrays["saliency_attr_per_cause"], figures.METHOD),
         ):
-            target = record["extra"].get("content_ram_index", -1)
-            file = f"{label}_{kind}_{target}.png" if label == "oracle" else f"{label}_{kind}.png"
             if file in drawn:
                 continue
             drawn.add(file)
             warmth = figures.heat(figures.per_cell(state.causes, values), prints, screen.shape)
             files.write_bytes(place / file, pictures.png(figures.overlay(screen, warmth, colour), 1))
     return game
+
+
+def _true_image(kind: str, target: int) -> str:
+    """File of the picture of the true causes; methods that choose another content cell have their own."""
+    return f"true_{kind}_{target}.png"
+
+
+def _named_image(method: str, kind: str) -> str:
+    """File of the picture of the causes that a method named."""
+    return f"{method}_{kind}.png"
 
 
 def build(
@@ -262,8 +271,8 @@ def _output(path: Path, record: dict[str, Any], out: Path) -> dict[str, Any]:
         "movers": triad["M_true_minimal_size"],
         "named": triad["M_named_size"],
         "constant": extra["oracle_constant"],
-        "oracle_image": f"oracle_{kind}_{extra['content_ram_index']}.png",
-        "method_image": f"{extra['method_key']}_{kind}.png",
+        "oracle_image": _true_image(kind, extra["content_ram_index"]),
+        "method_image": _named_image(extra["method_key"], kind),
         "rows": _rows(image),
         "bars": figures.bars_svg(
             extra["cause_names"], arrays["oracle_abs_delta"], arrays["saliency_attr_per_cause"]

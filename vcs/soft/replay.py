@@ -810,12 +810,13 @@ def _pixel_array(pixels: Any, t: trace.Trace) -> npt.NDArray[np.int64]:
             raise VcsError(f'pixels is {pixels!r}: give "all" or a list of (frame, row, column)')
         return np.stack(np.unravel_index(np.arange(t.screens.size), t.screens.shape), axis=1)
     array = np.asarray(pixels, dtype=np.int64).reshape(-1, 3)
-    for frame, row, column in array:
-        if not (0 <= frame < frames and 0 <= row < height and 0 <= column < width):
-            raise VcsError(
-                f"there is no pixel (frame {frame}, row {row}, column {column}): this trace has frames 0 to "
-                f"{frames - 1}, rows 0 to {height - 1} and columns 0 to {width - 1}"
-            )
+    outside = ((array < 0) | (array >= t.screens.shape)).any(axis=1)
+    if outside.any():
+        frame, row, column = array[outside][0]
+        raise VcsError(
+            f"there is no pixel (frame {frame}, row {row}, column {column}): this trace has frames 0 to "
+            f"{frames - 1}, rows 0 to {height - 1} and columns 0 to {width - 1}"
+        )
     return array
 
 

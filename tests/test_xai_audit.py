@@ -533,7 +533,7 @@ def read(page: Path) -> Links:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("audit")
-    audit.run_audit(["glass"], ["saliency", "occlusion", "oracle"], folder)
+    audit.run_audit(["glass"], ["saliency", "saliency_e2e_bit", "occlusion", "oracle"], folder)
     report.build(folder, folder / "site")
     return folder / "site"
 
@@ -548,6 +548,11 @@ def test_every_link_of_the_site_resolves(site: Path) -> None:
             target = (page.parent / path).resolve()
             assert target.is_file(), f"{page}: {link}"
             assert not anchor or anchor in read(target).ids, f"{page}: {link}"
+
+
+def test_the_index_compares_hand_made_and_end_to_end(site: Path) -> None:
+    text = (site / "index.html").read_text()
+    assert "own gradient</h2>" in text and "<td>position</td><td>bit</td><td>1</td>" in text
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
@@ -584,7 +589,7 @@ def test_site_in_a_browser(site: Path) -> None:
         )
     finally:
         server.shutdown()
-    others = ("occlusion", "oracle")
+    others = ("occlusion", "oracle", "saliency_e2e")
     pictures = (p.name for p in (site / "img" / "glass").iterdir() if not p.name.startswith(others))
     wanted = {f"/img/glass/{name}" for name in pictures}
     assert wanted <= set(asked) and "/style.css" in asked

@@ -188,6 +188,7 @@ def build(
         "index.html",
         title="Which explanations are true?",
         rows=[asdict(r) for r in rows],
+        headline=audit.headline([r for _, r in found]),
         absent=methods.not_applicable(),
     )
     used: set[str] = set()

@@ -387,8 +387,7 @@ def deviation(
     temperatures: Sequence[float] = (0.05, 0.08, 0.11, 0.14),
 ) -> list[Row]:
     """Theorem 2 in numbers: the largest unrounded one-step deviation of branches and opcode reads on an
-    executed
-    trace beside its bound, 127 exp(-alpha) and 510 exp(-1/T), and the gate's and the read's derivative."""
+    executed trace beside its bound, 127 exp(-alpha) and 510 exp(-1/T), and the derivatives of both."""
     pcs, _ = instructions(game, n)
     rom = Machine(game, protocol="xitari").rom
     m = model.summary(pcs, rom)

@@ -78,3 +78,21 @@ def test_a_frame_that_the_program_does_not_end() -> None:
     assert (trace.screens[0, :line] == 0x78).all() and (trace.screens[0, line, :9] == 4).all()
     assert (trace.winner[0, line] == NOBODY).all()
     replay(trace)()
+
+
+def test_each_reset_starts_another_program() -> None:
+    lists = [(("write", 0xE0, 10 + k),) for k in range(4)]
+    m = engines.core(engines.Program("F6", lists[0], 0, 0, (0,), True, more=tuple(lists[1:])))
+    seen = set()
+    for _ in lists:
+        m.system_reset()
+        m.run_frame()
+        seen.add(int(m.ram[0xE0 - 0x80]))
+    assert seen == {10, 11, 12, 13}
+
+
+def test_short_ale() -> None:
+    pytest.importorskip("ale_py")
+    number, ran, undecided, found, _ = engines.block(("ale", 0))
+    engines._ALE[0].reference.close()
+    assert (number, undecided, found) == (0, 0, []) and ran > engines.BLOCK["ale"]

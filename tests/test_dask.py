@@ -77,7 +77,12 @@ def torture(games: list[str], kills: int, folder: Path, jobs: int = 0) -> dict[s
         with distributed.LocalCluster(
             n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
         ) as cluster:
-            thread = assassin(lambda: [w.pid for w in cluster.workers.values() if w.pid], kills, over)
+            # dask starts another in its place, unless it dies while it starts
+            thread = assassin(
+                lambda: [w.pid for w in cluster.workers.values() if w.pid and w.status.name == "running"],
+                kills,
+                over,
+            )
             summary = audit.run_audit(
                 games,
                 METHODS,
@@ -135,6 +140,20 @@ def test_dask_workers_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_joblib_workers_killed(tmp_path: Path) -> None:
     assert torture(several(5), 2, tmp_path, jobs=2)["kills"] > 0
+
+
+def test_a_cluster_without_workers_is_a_failure_not_a_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(audit, "LONELY", 1.0)
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        summary = audit.run_audit(
+            ["glass"], METHODS, tmp_path, backend="dask", scheduler=cluster.scheduler_address
+        )
+    assert len(summary.failures) == 4 and "no worker" in summary.failures[0][3]
 
 
 def test_workers_that_always_die_are_a_failure_not_the_end(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -47,6 +47,8 @@ PLAUSIBILITY = {
 
 # how often worker processes may die before their tasks are given up
 DEATHS = 4
+# seconds after which a cluster without a worker is given up
+LONELY = 600.0
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,6 @@ def _dask(scheduler: str | None) -> Iterator[Any]:
             "the dask backend needs the distributed package: pip install 'glassvcs[dist]'"
         ) from None
     connect: Any = distributed.Client
-    as_completed: Any = distributed.as_completed
     try:
         client = connect(scheduler) if scheduler else connect(processes=True)
     except (OSError, ValueError) as why:
@@ -197,7 +198,7 @@ def _dask(scheduler: str | None) -> Iterator[Any]:
             f"no dask scheduler answers at {scheduler} ({why}); start one with `dask scheduler`"
         ) from None
     try:
-        yield client, as_completed
+        yield client, distributed
     finally:
         client.close()
 
@@ -228,18 +229,35 @@ def _numbered(number: int, task: Task, driver: int) -> tuple[int, Done]:
 def _results(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> Iterator[Done]:
     """Results in the order in which they finish, one for each task whatever happens to the workers."""
     if backend == "dask":
-        with _dask(scheduler) as (client, as_completed):
-            futures = {f.key: (f, t) for f, t in zip(client.map(run_task, tasks, pure=False), tasks)}
-            for future in as_completed([f for f, _ in futures.values()]):
-                # the scheduler gives a task to other workers when one dies, and gives up after a few
-                _, task = futures.pop(future.key)
-                why = future.exception()
-                yield future.result() if why is None else _failed(task, f"{type(why).__name__}: {why}")
-                future.release()
+        yield from _cluster(tasks, scheduler)
     elif jobs == 1 or len(tasks) == 1:
         yield from map(run_task, tasks)
     else:
         yield from _processes(tasks, jobs)
+
+
+def _cluster(tasks: list[Task], scheduler: str | None) -> Iterator[Done]:
+    """`_results` on a dask cluster. The scheduler gives a task to other workers when one dies, and gives up
+    after a few; a cluster without any worker would let us wait for ever."""
+    with _dask(scheduler) as (client, distributed):
+        left = {f.key: (f, t) for f, t in zip(client.map(run_task, tasks, pure=False), tasks)}
+        met = time.monotonic()  # when there was a worker
+        while left:
+            finished: set[Any] = set()
+            with suppress(distributed.TimeoutError):
+                waiting = [future for future, _ in left.values()]
+                finished = distributed.wait(waiting, timeout=5, return_when="FIRST_COMPLETED").done
+            for future in finished:
+                _, task = left.pop(future.key)
+                why = future.exception()
+                yield future.result() if why is None else _failed(task, f"{type(why).__name__}: {why}")
+                future.release()
+            if finished or client.nthreads():
+                met = time.monotonic()
+            elif time.monotonic() - met > LONELY:
+                for _, task in left.values():
+                    yield _failed(task, f"the dask cluster had no worker for {LONELY:.0f} s: start some")
+                return
 
 
 @contextmanager

@@ -45,6 +45,7 @@ app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pret
 console = Console()
 CHUNK = 200
 JOURNAL = Path("out/fuzz/journal.jsonl")
+TWINS = "twins"  # the random programs of engines.py, traced and untraced
 COVERED = Path("out/fuzz/coverage.jsonl")
 
 
@@ -158,12 +159,13 @@ def list_() -> None:
     console.print(table)
 
 
-def chosen(names: list[str] | None) -> list[str]:
-    unknown = sorted(set(names or ()) - set(TARGETS))
+def chosen(names: list[str] | None, *more: str) -> list[str]:
+    known = [*TARGETS, *more]
+    unknown = sorted(set(names or ()) - set(known))
     if unknown:
-        console.print(f"there is no target {', '.join(unknown)}; known are {', '.join(TARGETS)}")
+        console.print(f"there is no target {', '.join(unknown)}; known are {', '.join(known)}")
         raise typer.Exit(2)
-    return names or list(TARGETS)
+    return names or known
 
 
 @app.command()
@@ -270,12 +272,12 @@ def coverage(
     examples: Annotated[int, typer.Option("-n", "--examples", min=1, help="Inputs per target.")] = 400,
     journal: Annotated[Path, typer.Option(help="Where the figures go, one JSON line per target.")] = COVERED,
 ) -> None:
-    """Count the lines of the engines that the inputs of each target reach, and of all together.
+    """Count the lines of the engines that the inputs of each target, or the twins, reach, and all together.
 
     In a tree whose engines were built by `VCS_COVERAGE=1 python setup.py build_ext --inplace`. The journal
     keeps which lines, so that the union is of all targets that ran so far.
     """
-    wanted = chosen(names)
+    wanted = chosen(names, TWINS)
     if not list(Path("build").rglob("*.gcno")):
         console.print("the engines here count no lines: VCS_COVERAGE=1 python setup.py build_ext --inplace")
         raise typer.Exit(2)
@@ -284,6 +286,8 @@ def coverage(
         for old in Path("build").rglob("*.gcda"):
             old.unlink()
         words = ["-m", "tests.fuzz", "run", "-t", name, "-n", str(examples)]
+        if name == TWINS:
+            words = ["-m", "tests.fuzz.engines", "hard", "-n", str(examples)]
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([sys.executable, *words, "--journal", f"{folder}/journal.jsonl"], check=False)
         ran, known = reached()

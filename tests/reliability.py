@@ -7,8 +7,8 @@
     python -m tests.reliability sanitize address        the tests and fuzzers under a sanitizer; also: thread
     python -m tests.reliability report                  docs/reliability.md
 
-Only these commands write figures; the list of faults in the JSON is written by hand, and `report` refuses one
-whose guarding test is not there.
+Only these commands write figures; the remarks and the list of faults in the JSON are written by hand, and
+`report` refuses a fault whose guarding test is not there.
 """
 
 from __future__ import annotations
@@ -434,6 +434,7 @@ AREAS = {
     "crash safety": "Crash safety",
     "distributed": "Distributed runs",
     "long runs": "Long runs",
+    "pythons": "Other Pythons",
 }
 COLUMNS = {
     "sanitizers": {
@@ -462,6 +463,7 @@ COLUMNS = {
     },
     "distributed": {"executions": "records", "faults": "workers killed", "survived": "equal", "lost": "lost"},
     "long runs": {"executions": "times", "lost": "wrong", "note": "memory"},
+    "pythons": {"executions": "tests", "survived": "passed", "lost": "failed", "note": "remark"},
 }
 
 
@@ -504,7 +506,10 @@ def page(whole: dict[str, Any]) -> str:
             continue
         columns = COLUMNS[area]
         heads = ["test", *columns.values(), "seconds", "date", "command"]
-        lines += [f"## {title}", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+        lines += [f"## {title}", ""]
+        if area in whole.get("notes", {}):
+            lines += [whole["notes"][area], ""]
+        lines += [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
         for row in rows:
             cells = [
                 row["test"],

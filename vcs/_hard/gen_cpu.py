@@ -11,7 +11,7 @@ section 5. One source gives five functions, so that what a specialisation does n
 * ``run_flat``    a 64 KiB flat memory with an access log, for the instruction vectors.
 
 Registers, flags and the cycle counter live in C locals during a batch; N and Z are kept as the byte
-they were last set from (``nr``, ``zr``).
+they were last set from (``nz``), with bit 8 for an N that this byte does not show (BIT, PLP).
 """
 
 from __future__ import annotations
@@ -82,14 +82,14 @@ WRITE = {"STA": "a", "STX": "x", "STY": "y", "SAX": "a & x"}
 STORE_HIGH = {"SHA": "a & x & high", "SHS": "a & x & high", "SHX": "x & high", "SHY": "y & high"}
 RMW = {"ASL", "LSR", "ROL", "ROR", "INC", "DEC", "SLO", "RLA", "SRE", "RRA", "DCP", "ISB"}
 BRANCH = {
-    "BPL": "nr < 0x80",
-    "BMI": "nr >= 0x80",
+    "BPL": "nz & 0x180 == 0",
+    "BMI": "nz & 0x180 != 0",
     "BVC": "v == 0",
     "BVS": "v != 0",
     "BCC": "c == 0",
     "BCS": "c != 0",
-    "BNE": "zr != 0",
-    "BEQ": "zr == 0",
+    "BNE": "nz & 0xFF != 0",
+    "BEQ": "nz & 0xFF == 0",
 }
 FLAG = {
     "CLC": "c = 0",
@@ -123,7 +123,7 @@ ADC = [
     "    v = (~(a ^ val) & (a ^ t)) & 0x80",
     "    c = t >> 8",
     "    a = t & 0xFF",
-    "nr = zr = a",
+    "nz = a",
 ]
 SBC = [
     "if d:",
@@ -137,45 +137,42 @@ SBC = [
     "    v = (~(a ^ val) & (a ^ t)) & 0x80",
     "    c = t >> 8",
     "    a = t & 0xFF",
-    "nr = zr = a",
+    "nz = a",
 ]
 
 
 def compare(reg: str, operand: str = "val") -> list[str]:
-    return [f"t = {reg} - {operand}", f"c = 1 if {reg} >= {operand} else 0", "nr = zr = t & 0xFF"]
+    return [f"t = {reg} - {operand}", f"c = 1 if {reg} >= {operand} else 0", "nz = t & 0xFF"]
 
 
 BODY: dict[str, list[str]] = {
-    "LDA": ["nr = zr = a = val"],
-    "LDX": ["nr = zr = x = val"],
-    "LDY": ["nr = zr = y = val"],
-    "LAX": ["nr = zr = a = x = val"],
+    "LDA": ["nz = a = val"],
+    "LDX": ["nz = x = val"],
+    "LDY": ["nz = y = val"],
+    "LAX": ["nz = a = x = val"],
     "ADC": ADC,
     "SBC": SBC,
-    "AND": ["nr = zr = a = a & val"],
-    "ORA": ["nr = zr = a = a | val"],
-    "EOR": ["nr = zr = a = a ^ val"],
+    "AND": ["nz = a = a & val"],
+    "ORA": ["nz = a = a | val"],
+    "EOR": ["nz = a = a ^ val"],
     "CMP": compare("a"),
     "CPX": compare("x"),
     "CPY": compare("y"),
-    "BIT": ["zr = a & val", "nr = val", "v = val & 0x40"],
+    "BIT": ["nz = (a & val) | ((val & 0x80) << 1)", "v = val & 0x40"],
     "NOP": [],
-    "ANC": ["nr = zr = a = a & val", "c = a >> 7"],
-    "ASR": ["t = a & val", "c = t & 1", "nr = zr = a = t >> 1"],
-    "ANE": ["nr = zr = a = (a | 0xEE) & x & val"],
-    "LXA": ["nr = zr = a = x = (a | 0xEE) & val"],
-    "SBX": ["t = a & x", "c = 1 if t >= val else 0", "nr = zr = x = (t - val) & 0xFF"],
-    "LAS": ["nr = zr = a = x = sp = sp & val"],
+    "ANC": ["nz = a = a & val", "c = a >> 7"],
+    "ASR": ["t = a & val", "c = t & 1", "nz = a = t >> 1"],
+    "ANE": ["nz = a = (a | 0xEE) & x & val"],
+    "LXA": ["nz = a = x = (a | 0xEE) & val"],
+    "SBX": ["t = a & x", "c = 1 if t >= val else 0", "nz = x = (t - val) & 0xFF"],
+    "LAS": ["nz = a = x = sp = sp & val"],
     "ARR": [
         "t = a & val",
-        "a = (t >> 1) | (c << 7)",
+        "nz = a = (t >> 1) | (c << 7)",
         "if d == 0:",
-        "    nr = zr = a",
         "    c = (a >> 6) & 1",
         "    v = ((a >> 6) ^ (a >> 5)) & 1",
         "else:",
-        "    nr = c << 7",
-        "    zr = a",
         "    v = (t ^ a) & 0x40",
         "    if (t & 0x0F) + (t & 1) > 5:",
         "        a = (a & 0xF0) | ((a + 6) & 0x0F)",
@@ -189,44 +186,57 @@ BODY: dict[str, list[str]] = {
 
 # read-modify-write: (what gives r from val, what follows the write)
 MODIFY: dict[str, tuple[list[str], list[str]]] = {
-    "ASL": (["c = val >> 7", "r = (val << 1) & 0xFF"], ["nr = zr = r"]),
-    "LSR": (["c = val & 1", "r = val >> 1"], ["nr = zr = r"]),
-    "ROL": (["r = ((val << 1) | c) & 0xFF", "c = val >> 7"], ["nr = zr = r"]),
-    "ROR": (["r = (val >> 1) | (c << 7)", "c = val & 1"], ["nr = zr = r"]),
-    "INC": (["r = (val + 1) & 0xFF"], ["nr = zr = r"]),
-    "DEC": (["r = (val - 1) & 0xFF"], ["nr = zr = r"]),
-    "SLO": (["c = val >> 7", "r = (val << 1) & 0xFF"], ["nr = zr = a = a | r"]),
-    "RLA": (["r = ((val << 1) | c) & 0xFF", "c = val >> 7"], ["nr = zr = a = a & r"]),
-    "SRE": (["c = val & 1", "r = val >> 1"], ["nr = zr = a = a ^ r"]),
+    "ASL": (["c = val >> 7", "r = (val << 1) & 0xFF"], ["nz = r"]),
+    "LSR": (["c = val & 1", "r = val >> 1"], ["nz = r"]),
+    "ROL": (["r = ((val << 1) | c) & 0xFF", "c = val >> 7"], ["nz = r"]),
+    "ROR": (["r = (val >> 1) | (c << 7)", "c = val & 1"], ["nz = r"]),
+    "INC": (["r = (val + 1) & 0xFF"], ["nz = r"]),
+    "DEC": (["r = (val - 1) & 0xFF"], ["nz = r"]),
+    "SLO": (["c = val >> 7", "r = (val << 1) & 0xFF"], ["nz = a = a | r"]),
+    "RLA": (["r = ((val << 1) | c) & 0xFF", "c = val >> 7"], ["nz = a = a & r"]),
+    "SRE": (["c = val & 1", "r = val >> 1"], ["nz = a = a ^ r"]),
     "RRA": (["r = (val >> 1) | (c << 7)", "c = val & 1"], ["val = r", *ADC]),
     "DCP": (["r = (val - 1) & 0xFF"], compare("a", "r")),
     "ISB": (["r = (val + 1) & 0xFF"], ["val = r", *SBC]),
 }
 
 # run_plain jumps from the end of an instruction straight to the next one's code where the compiler has
-# labels as values: each opcode then has a jump of its own for the processor to learn. Elsewhere the loop's
-# switch does it.
+# labels as values: each opcode then has a jump of its own for the processor to learn. The table of labels is
+# copied into the machine, where one instruction reads it (from position-independent code it takes three).
+# Elsewhere the loop's switch does it.
 THREADED = '''cdef extern from *:
     """
     #if defined(__GNUC__)
-    #define VCS_LABELS() static const void *const vcs_ops[256] = {@ops@}
+    #define VCS_LABELS(ops) \\
+        static const void *const vcs_ops[256] = {@ops@}; \\
+        if ((ops)[0] == NULL) memcpy((void *)(ops), vcs_ops, sizeof(vcs_ops));
     #define VCS_LABEL(op) vcs_op_##op: ;
-    #define VCS_NEXT(q, span, budget, base, op) \\
-        if (__builtin_expect((q) < (span) && (budget) > 0, 1)) \\
-        { (budget)--; (op) = (base)[q]; goto *vcs_ops[op]; }
+    #define VCS_NEXT(q, span, budget, base, ops) \\
+        if (__builtin_expect((q) < (span), 1)) { \\
+            if (__builtin_expect(--(budget) >= 0, 1)) goto *(ops)[(base)[q]]; \\
+            (budget)++; }
     #else
-    #define VCS_LABELS()
+    #define VCS_LABELS(ops)
     #define VCS_LABEL(op)
-    #define VCS_NEXT(q, span, budget, base, op)
+    #define VCS_NEXT(q, span, budget, base, ops)
     #endif
     """
-    void VCS_LABELS() noexcept nogil
+    void VCS_LABELS(const void**) noexcept nogil
     void VCS_LABEL(int) noexcept nogil
-    void VCS_NEXT(uint32_t, uint32_t, int32_t, const uint8_t*, uint8_t) noexcept nogil
+    void VCS_NEXT(uint64_t, uint64_t, int32_t, const uint8_t*, const void**) noexcept nogil
 '''
 
-PACK = "(nr & 0x80) | (0x40 if v else 0) | 0x30 | (d << 3) | (i << 2) | (2 if zr == 0 else 0) | c"
-UNPACK = ["nr = t", "v = t & 0x40", "d = (t >> 3) & 1", "i = (t >> 2) & 1", "zr = (t & 2) ^ 2", "c = t & 1"]
+PACK = (
+    "((nz | nz >> 1) & 0x80) | (0x40 if v else 0) | 0x30 | (d << 3) | (i << 2)"
+    " | (2 if nz & 0xFF == 0 else 0) | c"
+)
+UNPACK = [
+    "nz = ((t & 0x80) << 1) | ((t & 2) ^ 2)",
+    "v = t & 0x40",
+    "d = (t >> 3) & 1",
+    "i = (t >> 2) & 1",
+    "c = t & 1",
+]
 
 
 class Gen:
@@ -258,7 +268,7 @@ class Gen:
             self.put(f"{dst} = relax_read(m, {ea}, cyc)")
         elif self.kind == "plain":
             self.put(
-                f"e = {ea} - lo_pc",
+                f"e = {ea} - m.win_lo",
                 "if e < span:",
                 f"    {dst} = base[e]",
                 "else:",
@@ -277,7 +287,7 @@ class Gen:
         else:
             self.put(
                 f"if {ea} & 0x80:",
-                f"    {dst} = ram[{ea} & 0x7F]",
+                f"    {dst} = s.ram[{ea} & 0x7F]",
                 "else:",
                 f"    {dst} = low_read(m, {ea}, {prev}, cyc)",
             )
@@ -300,7 +310,7 @@ class Gen:
         elif zero_page:
             self.put(
                 f"if {ea} & 0x80:",
-                f"    ram[{ea} & 0x7F] = <uint8_t>({val})",
+                f"    s.ram[{ea} & 0x7F] = <uint8_t>({val})",
                 "else:",
                 f"    cyc = low_write(m, {ea}, {val}, cyc)",
             )
@@ -310,7 +320,7 @@ class Gen:
         else:
             self.put(
                 f"if ({ea}) & 0x1280 == 0x80:",
-                f"    ram[({ea}) & 0x7F] = <uint8_t>({val})",
+                f"    s.ram[({ea}) & 0x7F] = <uint8_t>({val})",
                 "else:",
                 f"    cyc = bus_write(m, {ea}, {val}, cyc)",
             )
@@ -331,7 +341,7 @@ class Gen:
         if self.kind == "flat":
             self.put(f"flat_write(f, 0x100 + sp, {val}, cyc)")
         else:
-            self.put("if sp & 0x80:", f"    ram[sp & 0x7F] = <uint8_t>({val})", "else:")
+            self.put("if sp & 0x80:", f"    s.ram[sp & 0x7F] = <uint8_t>({val})", "else:")
             self.ind += 1
             if after_write:
                 self.put("m.after_write = 1")
@@ -342,16 +352,18 @@ class Gen:
             self.ind -= 1
         self.put("sp = (sp - 1) & 0xFF")
 
-    # -- the program counter; run_plain keeps it as q, its place in the window: pc = lo_pc + q
+    # -- the program counter; run_plain keeps it as q, its place in the window: pc = m.win_lo + q
     def at(self, offset: int) -> str:
         """The address `offset` bytes after the program counter."""
-        return f"((q + lo_pc + {offset}) & 0xFFFF)" if self.kind == "plain" else f"((pc + {offset}) & 0xFFFF)"
+        return (
+            f"((q + m.win_lo + {offset}) & 0xFFFF)" if self.kind == "plain" else f"((pc + {offset}) & 0xFFFF)"
+        )
 
     def advance(self, size: int) -> None:
         self.put(f"q += {size}" if self.kind == "plain" else f"pc = (pc + {size}) & 0xFFFF")
 
     def jump(self, target: str) -> None:
-        self.put(f"q = ({target}) - lo_pc" if self.kind == "plain" else f"pc = {target}")
+        self.put(f"q = ({target}) - m.win_lo" if self.kind == "plain" else f"pc = {target}")
 
     def trace(self, *lines: str) -> None:
         if self.kind == "traced":
@@ -366,8 +378,8 @@ class Gen:
         else:
             self.put(
                 "if p0 - 0x80 < 0x7F:",
-                "    lo = ram[p0 & 0x7F]",
-                "    hi = ram[(p0 + 1) & 0x7F]",
+                "    lo = s.ram[p0 & 0x7F]",
+                "    hi = s.ram[(p0 + 1) & 0x7F]",
                 "else:",
                 f"    lo = bus_read(m, p0, {prev}, cyc)",
                 "    hi = bus_read(m, p0 + 1, lo, cyc)",
@@ -415,7 +427,7 @@ class Gen:
         if name == "KIL":
             self.advance(1)
             put("cyc += 2")
-            put("f.jam = 1" if self.kind == "flat" else "s.jam = 1", "latch = op", "budget = 0")
+            put("f.jam = 1" if self.kind == "flat" else "s.jam = 1", f"latch = 0x{op:02X}", "budget = 0")
             return
         put(f"cyc += {cycles}")
         size = BYTES[mode]
@@ -466,7 +478,7 @@ class Gen:
             before, after = MODIFY[name]
             self.advance(size)
             if mode == "acc":
-                put("val = a", *before, "a = r", "latch = op", *after)
+                put("val = a", *before, "a = r", f"latch = 0x{op:02X}", *after)
                 return
             prev = self.address(mode, False)
             (self.rdz if zero else self.rd)("val", "ea", prev)
@@ -489,13 +501,12 @@ class Gen:
                 )
                 return
             if self.kind == "plain":
-                # the sum may leave 16 bits: then it is outside the window, and the loop's top wraps it
+                # the sum may leave the window, below 0 too: then the loop's top wraps it to 16 bits
                 put(
                     f"if {BRANCH[name]}:",
-                    "    t = q + lo_pc",
-                    "    e = b1 - ((b1 & 0x80) << 1)",
-                    "    q += e",
-                    "    cyc += 1 + (((t ^ (t + e)) >> 8) & 1)",
+                    "    t = <uint32_t>q + m.win_lo",
+                    "    q += <int8_t>b1",
+                    "    cyc += 1 + (((t ^ (t + <int8_t>b1)) >> 8) & 1)",
                 )
                 return
             put(
@@ -507,17 +518,17 @@ class Gen:
             self.trace("    rec.flags |= 1")
         elif name in FLAG:
             self.advance(1)
-            put("latch = op", FLAG[name])
+            put(f"latch = 0x{op:02X}", FLAG[name])
         elif name in MOVE:
             dst, src = MOVE[name]
             self.advance(1)
-            put("latch = op", f"nr = zr = {dst} = {src}")
+            put(f"latch = 0x{op:02X}", f"nz = {dst} = {src}")
         elif name == "TXS":
             self.advance(1)
-            put("latch = op", "sp = x")
+            put(f"latch = 0x{op:02X}", "sp = x")
         elif name == "NOP":
             self.advance(1)
-            put("latch = op")
+            put(f"latch = 0x{op:02X}")
         elif name in ("PHA", "PHP"):
             self.advance(1)
             put(f"val = {'a' if name == 'PHA' else PACK}")
@@ -531,7 +542,7 @@ class Gen:
             put("latch = val")
         elif name in ("PLA", "PLP"):
             self.advance(1)
-            self.pull("t", "op")
+            self.pull("t", f"0x{op:02X}")
             put("sp = (sp + 1) & 0xFF")
             self.pull("val", "t")
             self.trace(
@@ -541,7 +552,7 @@ class Gen:
                 "rec.flags |= 4",
             )
             put("latch = val")
-            put(*(["nr = zr = a = val"] if name == "PLA" else ["t = val", *UNPACK]))
+            put(*(["nz = a = val"] if name == "PLA" else ["t = val", *UNPACK]))
         elif name == "JMP":
             put("t = b1 | (b2 << 8)")
             if mode == "abs":
@@ -580,7 +591,7 @@ class Gen:
             self.jump("b1 | (b2 << 8)")
             put("latch = b2")
         elif name == "RTS":
-            self.pull("t", "op")
+            self.pull("t", f"0x{op:02X}")
             put("sp = (sp + 1) & 0xFF")
             self.pull("lo", "t")
             self.trace(
@@ -596,7 +607,7 @@ class Gen:
             put("latch = r")
             self.jump("(t + 1) & 0xFFFF")
         elif name == "RTI":
-            self.pull("t", "op")
+            self.pull("t", f"0x{op:02X}")
             put("sp = (sp + 1) & 0xFF")
             self.pull("val", "t")
             self.trace(
@@ -668,13 +679,12 @@ class Gen:
         if self.kind == "plain":
             put(
                 "if q >= span:",
-                "    pc = (q + lo_pc) & 0xFFFF",
+                "    pc = (q + m.win_lo) & 0xFFFF",
                 "    if not code_window(m, pc):",
                 "        break",
                 "    base = m.win_base",
-                "    lo_pc = m.win_lo",
                 "    span = m.win_span",
-                "    q = pc - lo_pc",
+                "    q = pc - m.win_lo",
                 "if budget <= 0:",
                 "    break",
                 "budget -= 1",
@@ -709,10 +719,10 @@ class Gen:
         if self.kind == "flat":
             put("cdef Flat* s = f", "cdef uint32_t latch = 0")
         else:
-            put("cdef State* s = &m.s", "cdef uint8_t* ram = s.ram")
+            put("cdef State* s = &m.s")
             if self.kind == "plain":
-                # addresses lo_pc <= a < lo_pc + span read base[a - lo_pc], for code and for data
-                put("cdef const uint8_t* base = NULL", "cdef uint32_t lo_pc = 0, span = 0, q = s.pc, e")
+                # addresses m.win_lo <= a < m.win_lo + span read base[a - m.win_lo], for code and for data
+                put("cdef const uint8_t* base = NULL", "cdef uint64_t q = s.pc, span = 0", "cdef uint32_t e")
             else:
                 if self.kind != "relaxed":
                     put("cdef const uint8_t* code")
@@ -722,15 +732,15 @@ class Gen:
         put(
             "cdef uint32_t pc = s.pc, cyc = s.cycles, a = s.a, x = s.x, y = s.y, sp = s.sp",
             "cdef uint32_t c = s.p & 1, v = s.p & 0x40, d = (s.p >> 3) & 1, i = (s.p >> 2) & 1",
-            "cdef uint32_t nr = s.p & 0x80, zr = (s.p & 2) ^ 2",
-            "cdef uint8_t op",
+            "cdef uint32_t nz = ((s.p & 0x80) << 1) | ((s.p & 2) ^ 2)",
+            "cdef uint32_t op",
             "cdef uint32_t b1 = 0, b2 = 0, ea = 0, val = 0, t = 0, r = 0, p0 = 0, lo = 0, hi = 0, high = 0",
         )
         if self.kind == "traced":
             put("cdef Instr* rec")
         put("if s.jam:", "    return" if self.kind == "flat" else "    return 0")
         if self.kind == "plain":
-            put("m.event = 0", "VCS_LABELS()", "while True:")
+            put("m.event = 0", "m.win_lo = 0", "VCS_LABELS(m.ops)", "while True:")
         else:
             put("while budget > 0:", "    budget -= 1")
             if self.kind == "relaxed":
@@ -755,11 +765,11 @@ class Gen:
                 put(f"VCS_LABEL(0x{op:02X})")
             self.instruction(op, name, mode, cycles, penalty)
             if self.kind == "plain":
-                put("VCS_NEXT(q, span, budget, base, op)")
+                put("VCS_NEXT(q, span, budget, base, m.ops)")
             self.ind -= 1
         self.ind -= 1
         put(
-            "s.pc = <uint16_t>(q + lo_pc)" if self.kind == "plain" else "s.pc = <uint16_t>pc",
+            "s.pc = <uint16_t>(q + m.win_lo)" if self.kind == "plain" else "s.pc = <uint16_t>pc",
             "s.cycles = cyc",
             "s.a = <uint8_t>a",
             "s.x = <uint8_t>x",

@@ -32,13 +32,25 @@ cdef extern from *:
     int64_t vcs_ref_get(int64_t*) nogil
     int __builtin_ctz(unsigned int) nogil
 
+cdef extern from "<stdlib.h>" nogil:
+    void* aligned_alloc(size_t, size_t)
+
 
 # ------------------------------------------------------------------------------------------- pictures
 
-cdef Frame* frame_new() noexcept nogil:
-    cdef Frame* f = <Frame*>calloc(1, sizeof(Frame))
+cdef Frame* frame_room() noexcept nogil:
+    """Room for a picture, aligned to 64 bytes; its content is undefined, its one owner the caller. NULL: none left."""
+    cdef Frame* f = <Frame*>aligned_alloc(64, (sizeof(Frame) + 63) & ~<size_t>63)
     if f != NULL:
         f.refs = 1
+    return f
+
+
+cdef Frame* frame_new() noexcept nogil:
+    """A black picture, or NULL."""
+    cdef Frame* f = frame_room()
+    if f != NULL:
+        memset(f.px, 0, sizeof(f.px))
     return f
 
 
@@ -57,12 +69,11 @@ cdef inline void own_picture(VCS* m, Frame** slot) noexcept nogil:
     cdef Frame* f
     if vcs_ref_get(&slot[0].refs) == 1:
         return
-    f = <Frame*>malloc(sizeof(Frame))
+    f = frame_room()
     if f == NULL:
         m.oom = 1                      # draw on the shared one rather than crash; Core raises MemoryError
         return
     memcpy(f.px, slot[0].px, sizeof(f.px))
-    f.refs = 1
     frame_drop(slot[0])
     slot[0] = f
 
@@ -110,8 +121,8 @@ cdef inline uint32_t low_read(VCS* m, uint32_t ea, uint32_t prev, uint32_t cyc) 
     return tia_read(m, ea)
 
 
-cdef uint32_t low_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept nogil:
-    """A store below $0080; returns the cycle counter."""
+cdef uint32_t low_store(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept nogil:
+    """A store below $0080 that low_write (tia.pxi) leaves over; returns the cycle counter."""
     if not m.low_page or ea >= 0x40:
         return tia_write(m, ea, v, cyc)
     m.s.cycles = cyc
@@ -387,6 +398,12 @@ cdef void frame_end(VCS* m) noexcept nogil:
             memset(m.tr.winner + first * W, 255, W)    # what was drawn of the line shows no object's colour
 
 
+cdef inline void cut_all(VCS* m, bint exact) noexcept nogil:
+    """Whether every store cuts the run of pixels (tia.pxi), and so whether stores may take the quick way."""
+    m.exact = exact
+    m.careful = exact or m.low_page or m.tr != NULL
+
+
 cdef void run_frame(VCS* m) noexcept nogil:
     """One frame call (tia.md 4): at most 25000 instructions.
 
@@ -395,7 +412,7 @@ cdef void run_frame(VCS* m) noexcept nogil:
     cdef State* s = &m.s
     frame_begin(m)
     if m.tr != NULL:
-        m.exact = 1
+        cut_all(m, True)
         if trace_frame_begin(m):
             run_traced(m, 25000)
             render(m, NOTHING)
@@ -403,18 +420,18 @@ cdef void run_frame(VCS* m) noexcept nogil:
             trace_frame_end(m)
         return
     if m.relaxed:
-        m.exact = 1
+        cut_all(m, True)
         run_relaxed(m, 25000)
         frame_end(m)
         return
     if m.skipping:
-        m.exact = 0
+        cut_all(m, False)
         run_batch(m, 25000)
         frame_end(m)
         if not s.stop or (m.draw and m.short_frame):
             m.skip_bad = 1
         return
-    m.exact = m.short_frame or not m.opt & 1
+    cut_all(m, m.short_frame or not m.opt & 1)
     if not m.exact:
         memcpy(&m.bak, s, <size_t>(<char*>&m.s.sys - <char*>&m.s))
         if m.cart_ram_size:
@@ -429,7 +446,7 @@ cdef void run_frame(VCS* m) noexcept nogil:
             cart_map(m)
             m.dirty = ALL_DIRTY
             m.pend = NOTHING
-            m.exact = 1
+            cut_all(m, True)
             run_batch(m, 25000)
     frame_end(m)
 
@@ -812,7 +829,7 @@ cdef class Core:
         """One instruction; starts and ends frames as they come. Returns True if it ended a frame."""
         cdef VCS* m = self._mine()
         frame_begin(m)
-        m.exact = 1
+        cut_all(m, True)
         if m.relaxed:
             run_relaxed(m, 1)
         else:

@@ -142,7 +142,7 @@ cdef void run_edited(VCS* m) noexcept nogil:
     cdef int i, at, nxt, n = m.edits_n, done = 0
     m.edits = NULL                     # a step of several frames: the others are ordinary
     frame_begin(m)
-    m.exact = 1
+    cut_all(m, True)
     while not m.s.stop:
         nxt = -1
         for i in range(n):

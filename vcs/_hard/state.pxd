@@ -23,8 +23,8 @@ cdef struct MT:                # MT19937
     int32_t idx
 
 cdef struct Frame:             # a picture, shared between machines and snapshots until written
+    uint8_t px[160 * 300 + 128]    # first, and the whole aligned: rows are drawn 32 bytes at a time
     int64_t refs
-    uint8_t px[160 * 300 + 128]
 
 cdef struct Tia:
     uint8_t vsync, vblank, ctrlpf
@@ -169,18 +169,22 @@ cdef struct VCS:
     const uint8_t* win_base    # what code_window found (machine.pyx)
     uint32_t win_lo, win_span
     uint32_t loop_cycles       # what skip_timer_loop found
+    const void* ops[256]       # where run_plain has the code of each opcode; filled by its first run
     uint32_t fast_lo, fast_n   # offsets lo <= o < lo+n can be read through seg without side effects
     int32_t low_page           # mapper owns $0000-$003F (3F, 3E, MC)
     int32_t ua_pages           # mapper owns $0200-$027F (UA)
     # --- derived: object masks, bit x of word x//64 = pixel x
-    uint64_t mask[6][3]        # P0 P1 M0 M1 BL PF
-    uint64_t layer[3][3]       # pixels that have the colour of P0, of P1, of PF
-    uint64_t overlap[3]        # pixels where two objects are
-    uint32_t layered           # bit per word whose layers and overlap are up to date
+    uint64_t mask[6][4]        # P0 P1 M0 M1 BL PF; the fourth word stays 0
+    uint64_t layer[3][4]       # pixels that have the colour of P0, of P1, of PF
+    uint64_t overlap[4]        # pixels where two objects are
+    uint32_t layered           # 1: layers and overlap are up to date
+    uint32_t meet              # 1: overlap has a pixel
+    int32_t first_layer        # 0, 2 if the first two layers are empty, 3 if all are
     uint32_t dirty             # bit per object
     uint32_t enabled           # bit per object (tia.md 7.4)
     int32_t pend               # postponed render target (tia.pxi)
     int32_t exact              # 1: cut a run at every store, draw the spill (tia.pxi)
+    int32_t careful            # 1: every store goes through tia_write (exact, traced, or a mapper watches page 0)
     int32_t short_frame        # the last frame ended before its last visible line
     int32_t cut                # clocks after the frame start at which a store ends the frame
     int32_t event              # an access asked to stop, or changed the mapping (run_plain)

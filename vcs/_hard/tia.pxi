@@ -2,8 +2,9 @@
 # the run of pixels since the last access with the registers in force. Left out: sound.
 #
 # Objects are kept as 160-bit masks, rebuilt only when something they depend on was written; a run of
-# pixels is then composed eight at a time from three layers of bits (colour of P0, of P1, of PF),
-# kept with the masks, that a table expands to bytes.
+# pixels is then composed from three layers of bits (colour of P0, of P1, of PF), kept with the masks:
+# 32 at a time where the processor has AVX2 (asked when the module starts), else eight at a time from
+# a table that expands bits to bytes.
 #
 # In the usual mode (m.exact = 0) a store that changes nothing does not cut a run, and the spill of
 # tia.md 7.6 is not drawn. Both can be seen only where a frame ends before its last visible line, so
@@ -20,8 +21,114 @@ cdef enum:
     NOTHING = -0x7FFFFFFF
     ALL_DIRTY = 127
 
+cdef extern from *:
+    """
+    /* Layers, overlap and what they hold anything of (1: overlap, 2: layers of P0 and P1, 4: of PF) from the masks
+       of P0 P1 M0 M1 BL PF. mode: bits 1 and 2 of CTRLPF. left: the left half of the line. */
+    typedef uint64_t vcs_line __attribute__((vector_size(32), aligned(8), may_alias));
+    #define VCS_ANY(v) (((v)[0] | (v)[1] | (v)[2]) != 0)
+    __attribute__((always_inline)) static inline uint32_t vcs_layers_of(
+            const void *masks, void *layers, void *overlap, uint32_t mode, const void *left) {
+        const vcs_line *mask = (const vcs_line *)masks;
+        vcs_line *layer = (vcs_line *)layers;
+        const vcs_line bl = mask[4], pf = mask[5], half = *(const vcs_line *)left;
+        vcs_line a = mask[0] | mask[2], b = mask[1] | mask[3], c = pf | bl;
+        const vcs_line meet = (a & b) | (mask[0] & mask[2]) | (mask[1] & mask[3]) | (c & (a | b)) | (pf & bl);
+        if (mode & 4) {
+            a &= ~c;
+            b &= ~(a | c);
+        } else {
+            if (mode) { /* score: the left playfield has COLUP0 and stands before P1, the right one COLUP1 */
+                a |= pf & half;
+                b |= pf & ~half;
+                c = bl;
+            }
+            b &= ~a;
+            c &= ~(a | b);
+        }
+        layer[0] = a;
+        layer[1] = b;
+        layer[2] = c;
+        *(vcs_line *)overlap = meet;
+        a |= b;
+        return (VCS_ANY(meet) ? 1 : 0) | (VCS_ANY(a) ? 2 : 0) | (VCS_ANY(c) ? 4 : 0);
+    }
+    static uint32_t vcs_layers(const void *masks, void *layers, void *overlap, uint32_t mode, const void *left) {
+        return vcs_layers_of(masks, layers, overlap, mode, left);
+    }
+
+    #if defined(__x86_64__)
+    #include <immintrin.h>
+    #define VCS_AVX2 __attribute__((target("avx2")))
+    /* 32 bytes from 32 - x on are set from byte x on; from 64 - x on, up to byte x - 1 */
+    static const uint8_t vcs_slide[96] = {
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    VCS_AVX2 static uint32_t vcs_layers_wide(
+            const void *masks, void *layers, void *overlap, uint32_t mode, const void *left) {
+        return vcs_layers_of(masks, layers, overlap, mode, left);
+    }
+    /* bit i -> byte i 0xFF */
+    VCS_AVX2 __attribute__((always_inline)) static inline __m256i vcs_expand(uint32_t bits) {
+        const __m256i lane = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+        const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201ull);
+        __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), lane);
+        return _mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit);
+    }
+    /* Bytes lo..hi-1 of the 32 at `at`. */
+    VCS_AVX2 __attribute__((always_inline)) static inline void vcs_put(uint8_t *at, __m256i v, int lo, int hi) {
+        __m256i keep = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(vcs_slide + 32 - lo)),
+                                        _mm256_loadu_si256((const __m256i *)(vcs_slide + 64 - hi)));
+        v = _mm256_blendv_epi8(_mm256_loadu_si256((const __m256i *)at), v, keep);
+        _mm256_storeu_si256((__m256i *)at, v);
+    }
+    /* Pixels x0..x1-1 (x0 < x1) of a row, 32 at a time; block gives those of block k. */
+    #define VCS_RUN(block) do { \\
+            int k = x0 >> 5, last = (x1 - 1) >> 5, lo = x0 & 31; \\
+            if (k == last) { vcs_put(row + 32 * k, block, lo, x1 - 32 * k); return; } \\
+            if (lo) { vcs_put(row + 32 * k, block, lo, 32); k++; } \\
+            for (; k < last; k++) _mm256_storeu_si256((__m256i *)(row + 32 * k), block); \\
+            vcs_put(row + 32 * k, block, 0, x1 - 32 * k); \\
+        } while (0)
+    VCS_AVX2 static void vcs_fill32(uint8_t *row, int x0, int x1, uint8_t colour) {
+        const __m256i bg = _mm256_set1_epi8((char)colour);
+        VCS_RUN(bg);
+    }
+    /* The layer of PF alone over the background. colu: colours of P0, P1, PF, BK. */
+    VCS_AVX2 static void vcs_playfield32(uint8_t *row, int x0, int x1, const void *layers, const uint8_t *colu) {
+        const uint32_t *c = (const uint32_t *)layers + 16;
+        const __m256i bg = _mm256_set1_epi8((char)colu[3]), cc = _mm256_set1_epi8((char)(colu[2] ^ colu[3]));
+        VCS_RUN(_mm256_xor_si256(bg, _mm256_and_si256(vcs_expand(c[k]), cc)));
+    }
+    VCS_AVX2 static void vcs_objects32(uint8_t *row, int x0, int x1, const void *layers, const uint8_t *colu) {
+        const uint32_t *a = (const uint32_t *)layers, *b = a + 8, *c = a + 16;
+        const __m256i bg = _mm256_set1_epi8((char)colu[3]), cc = _mm256_set1_epi8((char)(colu[2] ^ colu[3]));
+        const __m256i ca = _mm256_set1_epi8((char)(colu[0] ^ colu[3]));
+        const __m256i cb = _mm256_set1_epi8((char)(colu[1] ^ colu[3]));
+        VCS_RUN(_mm256_xor_si256(
+            _mm256_xor_si256(bg, _mm256_and_si256(vcs_expand(c[k]), cc)),
+            _mm256_xor_si256(_mm256_and_si256(vcs_expand(a[k]), ca), _mm256_and_si256(vcs_expand(b[k]), cb))));
+    }
+    static int vcs_wide(void) { __builtin_cpu_init(); return __builtin_cpu_supports("avx2") != 0; }
+    #else
+    #define vcs_layers_wide vcs_layers
+    static void vcs_fill32(uint8_t *row, int x0, int x1, uint8_t colour) {}
+    static void vcs_playfield32(uint8_t *row, int x0, int x1, const void *layers, const uint8_t *colu) {}
+    static void vcs_objects32(uint8_t *row, int x0, int x1, const void *layers, const uint8_t *colu) {}
+    static int vcs_wide(void) { return 0; }
+    #endif
+    """
+    uint32_t vcs_layers(const void*, void*, void*, uint32_t, const void*) noexcept nogil
+    uint32_t vcs_layers_wide(const void*, void*, void*, uint32_t, const void*) noexcept nogil
+    void vcs_fill32(uint8_t*, int, int, uint8_t) noexcept nogil
+    void vcs_playfield32(uint8_t*, int, int, const void*, const uint8_t*) noexcept nogil
+    void vcs_objects32(uint8_t*, int, int, const void*, const uint8_t*) noexcept nogil
+    int vcs_wide() noexcept nogil
+
+cdef int WIDE = vcs_wide()         # compose 32 pixels at a time
 cdef uint64_t EXPAND[256]          # bit i set -> byte i 0xFF
-cdef uint64_t BELOW[161][3]        # bits below x
+cdef uint64_t BELOW[161][4]        # bits below x
 cdef uint8_t REVERSE[256]
 cdef uint16_t DOUBLE[256]          # each bit twice
 cdef uint32_t QUAD[256]            # each bit four times
@@ -54,7 +161,7 @@ cdef void build_tables() noexcept:
                 DOUBLE[i] |= 3 << (2 * b)
                 QUAD[i] |= (<uint32_t>15) << (4 * b)
     for x in range(161):
-        for k in range(3):
+        for k in range(4):
             n = x - 64 * k
             BELOW[x][k] = 0 if n <= 0 else (~<uint64_t>0 if n >= 64 else ((<uint64_t>1) << n) - 1)
     for i, (c, b) in enumerate(pairs):
@@ -247,29 +354,18 @@ cdef void build_masks(VCS* m) noexcept nogil:
     m.layered = 0
 
 
-cdef void build_layers(VCS* m, int w) noexcept nogil:
-    """Colour layers and overlaps of word w of the line, from the masks."""
-    cdef uint64_t p0 = m.mask[P0][w], p1 = m.mask[P1][w], m0 = m.mask[M0][w], m1 = m.mask[M1][w]
-    cdef uint64_t bl = m.mask[BL][w], pf = m.mask[PF][w], a = p0 | m0, b = p1 | m1, c = pf | bl
-    cdef uint32_t mode = m.s.tia.ctrlpf & 6
-    m.layered |= 1 << w
-    m.overlap[w] = (a & b) | (p0 & m0) | (p1 & m1) | (c & (a | b)) | (pf & bl)
+cdef inline void build_layers(VCS* m) noexcept nogil:
+    """Colour layers and overlaps of the line, from the masks (tia.md 7.4)."""
+    cdef uint32_t mode = m.s.tia.ctrlpf & 6, held
     if mode == 6 and m.enabled == 32:
         mode = 2                       # the quirk of tia.md 7.4: a lone playfield keeps its score colours
-    if mode & 4:
-        a &= ~c
-        b &= ~(a | c)
+    if WIDE:
+        held = vcs_layers_wide(&m.mask[0][0], &m.layer[0][0], &m.overlap[0], mode, &BELOW[80][0])
     else:
-        if mode:
-            # score: the left playfield has COLUP0 and stands before P1, the right one COLUP1
-            a |= pf & BELOW[80][w]
-            b |= pf & ~BELOW[80][w]
-            c = bl
-        b &= ~a
-        c &= ~(a | b)
-    m.layer[0][w] = a
-    m.layer[1][w] = b
-    m.layer[2][w] = c
+        held = vcs_layers(&m.mask[0][0], &m.layer[0][0], &m.overlap[0], mode, &BELOW[80][0])
+    m.layered = 1
+    m.meet = held & 1
+    m.first_layer = 0 if held & 2 else (2 if held & 4 else 3)
 
 
 # ---------------------------------------------------------------------------------------- drawing
@@ -285,9 +381,8 @@ cdef inline void blend_block(uint8_t* row, int k, uint64_t v, uint64_t keep) noe
     memcpy(row + 8 * k, &v, 8)
 
 
-cdef inline void compose(VCS* m, uint8_t* row, int x0, int x1, uint64_t ab) noexcept nogil:
-    """Pixels x0..x1-1 of a line that shows more than the background: its layers over it (tia.md 7.4).
-    ab: whether layers 0 and 1 have anything near."""
+cdef void compose(VCS* m, uint8_t* row, int x0, int x1, int first) noexcept nogil:
+    """Pixels x0..x1-1 of a line: its layers from `first` on over the background (tia.md 7.4)."""
     cdef Tia* t = &m.s.tia
     cdef uint64_t bg = <uint64_t>t.colu[3] * 0x0101010101010101ull
     cdef uint64_t cc = bg ^ (<uint64_t>t.colu[2] * 0x0101010101010101ull)
@@ -296,7 +391,10 @@ cdef inline void compose(VCS* m, uint8_t* row, int x0, int x1, uint64_t ab) noex
     cdef uint8_t* pa = <uint8_t*>&m.layer[0][0]
     cdef uint8_t* pb = <uint8_t*>&m.layer[1][0]
     cdef uint8_t* pc = <uint8_t*>&m.layer[2][0]
-    if ab == 0:
+    if first == 3:
+        memset(row + x0, t.colu[3], x1 - x0)
+        return
+    if first == 2:
         if x0 & 7:
             v = bg ^ (EXPAND[pc[k0]] & cc)
             if k0 == k1:
@@ -339,7 +437,7 @@ cdef void collide_pairs(VCS* m, uint32_t need, int x0, int x1) noexcept nogil:
                 m.s.tia.collisions |= 1 << bit
 
 
-cdef inline void collide(VCS* m, int x0, int x1) noexcept nogil:
+cdef void collide(VCS* m, int x0, int x1) noexcept nogil:
     """Latch the collisions of pixels x0..x1-1 (tia.md 7.3), where objects overlap somewhere near."""
     cdef uint32_t need = PAIRS[m.enabled] & ~<uint32_t>m.s.tia.collisions
     cdef int w
@@ -406,42 +504,38 @@ cdef void spill(VCS* m, uint8_t* row, int x0, int x1) noexcept nogil:
     memset(row + x1, v, g + 4 - x1)
 
 
-cdef inline void draw(VCS* m, int x0, int n) noexcept nogil:
+cdef void draw(VCS* m, int x0, int x1) noexcept nogil:
+    """The pixels x0..x1-1 (x0 < x1) of the line at t.ptr - x0."""
     cdef Tia* t = &m.s.tia
     cdef uint8_t* row = m.cur.px + t.ptr - x0
-    cdef int w = x0 >> 6, last = (x0 + n - 1) >> 6
-    cdef uint64_t ab, c, two
-    if t.ptr + n > W * ROWS:
+    cdef int first = 3
+    if <uint32_t>(t.ptr - x0) > W * (ROWS - 1):
         return
     if m.tr != NULL:
-        trace_segment(m, x0, x0 + n)
+        trace_segment(m, x0, x1)
     if t.vblank & 2:
         if m.draw:
-            memset(row + x0, 0, n)
+            memset(row + x0, 0, x1 - x0)
         return
     if m.dirty:
         build_masks(m)
-    if m.enabled == 0:
-        if m.draw:
-            memset(row + x0, t.colu[3], n)
-        return
-    ab = c = two = 0
-    while w <= last:
-        if not (m.layered >> w) & 1:
-            build_layers(m, w)
-        ab |= m.layer[0][w] | m.layer[1][w]
-        c |= m.layer[2][w]
-        two |= m.overlap[w]
-        w += 1
-    if two:
-        collide(m, x0, x0 + n)
+    if m.enabled:
+        if not m.layered:
+            build_layers(m)
+        if m.meet:
+            collide(m, x0, x1)
+        first = m.first_layer
     if m.draw:
-        if ab | c:
-            compose(m, row, x0, x0 + n, ab)
+        if not WIDE:
+            compose(m, row, x0, x1, first)
+        elif first == 3:
+            vcs_fill32(row, x0, x1, t.colu[3])
+        elif first == 2:
+            vcs_playfield32(row, x0, x1, &m.layer[0][0], &t.colu[0])
         else:
-            memset(row + x0, t.colu[3], n)
-        if m.exact:
-            spill(m, row, x0, x0 + n)
+            vcs_objects32(row, x0, x1, &m.layer[0][0], &t.colu[0])
+        if m.exact and m.enabled:
+            spill(m, row, x0, x1)
 
 
 cdef void end_of_line(VCS* m) noexcept nogil:
@@ -460,6 +554,17 @@ cdef void end_of_line(VCS* m) noexcept nogil:
         t.pos[M0] = (t.pos[M0] + 160 - (33 if t.arkcnt == 1 else 0 if t.arkcnt == 2 else 17 if t.arkcnt == 3 else 18)) % 160
         t.m0mode = 1 if t.arkcnt == 1 else 2 if t.arkcnt == 2 else 0
         m.dirty |= 4
+
+
+cdef void comb(VCS* m, int q, int p, int n) noexcept nogil:
+    """The blanks of an HMOVE (tia.md 9.3) after n pixels from line clock p on, at q of the picture."""
+    if q + 76 - p <= W * ROWS:
+        if m.draw:
+            memset(m.cur.px + q, 0, 76 - p)
+        if m.tr != NULL:
+            memset(m.tr.winner + q, 255, 76 - p)
+    if n + p >= 76:
+        m.s.tia.comb = 0
 
 
 cdef void render_to(VCS* m, int32_t T) noexcept nogil:
@@ -489,15 +594,10 @@ cdef void render_to(VCS* m, int32_t T) noexcept nogil:
             n -= skip
         q = t.ptr
         if n > 0:
-            draw(m, p - 68, n)
+            draw(m, p - 68, p - 68 + n)
             t.ptr += n
         if t.comb and p < 76:
-            if m.draw and q + 76 - p <= W * ROWS:
-                memset(m.cur.px + q, 0, 76 - p)
-            if m.tr != NULL and q + 76 - p <= W * ROWS:
-                memset(m.tr.winner + q, 255, 76 - p)
-            if n + p >= 76:
-                t.comb = 0
+            comb(m, q, p, n)
         if closed:
             end_of_line(m)
         if t.L >= T:
@@ -579,6 +679,114 @@ cdef inline void postpone(VCS* m, int32_t T) noexcept nogil:
         m.pend = T
 
 
+# What a store changes of the picture, and where it would: low_write and tia_write share these.
+
+cdef inline int32_t playfield_from(int32_t K, uint32_t k) noexcept nogil:
+    return K + PF_DELAY[(k / 3) & 3]
+
+
+cdef inline uint32_t playfield_with(Tia* t, uint32_t a, uint32_t v) noexcept nogil:
+    if a == 0x0D:
+        return (t.pf & 0xFFFF0) | (v >> 4)
+    if a == 0x0E:
+        return (t.pf & 0xFF00F) | (v << 4)
+    return (t.pf & 0x00FFF) | (v << 12)
+
+
+cdef inline uint32_t colour_of(VCS* m, uint32_t v) noexcept nogil:
+    return (v & 0xFE) | (m.s.tia.lastlines & 1 if m.pal else 0)
+
+
+cdef inline bint shows_colour(VCS* m, uint32_t n, uint32_t v) noexcept nogil:
+    """In an undrawn frame no colour matters."""
+    return m.s.tia.colu[n] != v and m.draw
+
+
+cdef inline uint32_t grp0_shows(Tia* t, uint32_t v) noexcept nogil:
+    """The objects (bits of m.dirty) that a store to GRP0 changes: what a vertical delay hides changes nothing yet."""
+    return ((1 if t.grp_new[0] != v and not t.vdelp[0] else 0)
+            | (2 if t.grp_old[1] != t.grp_new[1] and t.vdelp[1] else 0))
+
+
+cdef inline uint32_t grp1_shows(Tia* t, uint32_t v) noexcept nogil:
+    return ((2 if t.grp_new[1] != v and not t.vdelp[1] else 0)
+            | (1 if t.grp_old[0] != t.grp_new[0] and t.vdelp[0] else 0)
+            | (16 if t.enabl_old != t.enabl_new and t.vdelbl else 0))
+
+
+cdef inline void set_grp0(Tia* t, uint32_t v) noexcept nogil:
+    t.grp_new[0] = <uint8_t>v
+    t.grp_old[1] = t.grp_new[1]
+
+
+cdef inline void set_grp1(Tia* t, uint32_t v) noexcept nogil:
+    t.grp_new[1] = <uint8_t>v
+    t.grp_old[0] = t.grp_new[0]
+    t.enabl_old = t.enabl_new
+
+
+cdef inline uint32_t line_wait(uint32_t k) noexcept nogil:
+    """Cycles to the end of the line for a WSYNC at clock k of the frame (0 at its very end)."""
+    cdef uint32_t at = (k / 3) % 76
+    return 76 - at if at else 0
+
+
+cdef inline uint32_t kept(VCS* m, uint32_t a, uint32_t v, int32_t T, uint32_t cyc) noexcept nogil:
+    """A store done without a cut: what is drawn from clock T on sees it."""
+    m.s.tia.regs[a] = <uint8_t>v
+    if T > m.pend:
+        m.pend = T
+    return cyc
+
+
+cdef uint32_t low_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept nogil:
+    """A store of v < $100 below $0080; returns the cycle counter.
+
+    The stores that programs make most, those that leave the picture as it is, are done here, in a leaf that saves no
+    register; all others go on to tia_write, and those of a machine that must be careful to low_store."""
+    cdef Tia* t = &m.s.tia
+    cdef int32_t T = <int32_t>(3 * cyc)
+    cdef uint32_t k = <uint32_t>(T - t.F), n
+    if m.careful or <int32_t>k >= m.cut:
+        return low_store(m, ea, v, cyc)
+    ea &= 0x3F
+    if ea == 0x02:
+        if m.after_write:
+            return tia_write(m, ea, v, cyc)
+        return kept(m, 0x02, v, T, cyc + line_wait(k))
+    elif ea == 0x1B:
+        if grp0_shows(t, v):
+            return tia_write(m, ea, v, cyc)
+        set_grp0(t, v)
+        return kept(m, 0x1B, v, T + 1, cyc)
+    elif ea == 0x1C:
+        if grp1_shows(t, v):
+            return tia_write(m, ea, v, cyc)
+        set_grp1(t, v)
+        return kept(m, 0x1C, v, T + 1, cyc)
+    elif ea == 0x0D or ea == 0x0E or ea == 0x0F:
+        if t.pf != playfield_with(t, ea, v):
+            return tia_write(m, ea, v, cyc)
+        return kept(m, ea, v, playfield_from(T, k), cyc)
+    elif ea == 0x06 or ea == 0x07 or ea == 0x08 or ea == 0x09:
+        n = colour_of(m, v)
+        if shows_colour(m, ea - 6, n):
+            return tia_write(m, ea, v, cyc)
+        t.colu[ea - 6] = <uint8_t>n
+        return kept(m, ea, v, T, cyc)
+    elif ea == 0x1D or ea == 0x1E:
+        if t.enam[ea - 0x1D] != (v >> 1) & 1:
+            return tia_write(m, ea, v, cyc)
+        return kept(m, ea, v, T, cyc)
+    elif ea == 0x1F:
+        n = (v >> 1) & 1
+        if t.enabl_new != n and not t.vdelbl:
+            return tia_write(m, ea, v, cyc)
+        t.enabl_new = <uint8_t>n
+        return kept(m, 0x1F, v, T, cyc)
+    return tia_write(m, ea, v, cyc)
+
+
 cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noexcept nogil:
     """A store at cycle `cyc` (tia.md 6): draw up to it, then change the register. Returns the cycle counter, which
     WSYNC may have moved."""
@@ -618,9 +826,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
     elif a == 0x02:                              # WSYNC
         postpone(m, K)
         if not m.after_write:
-            n = 76 - (k / 3) % 76
-            if n < 76:
-                m.s.cycles += n
+            m.s.cycles += line_wait(k)
     elif a == 0x04 or a == 0x05:                 # NUSIZ0, NUSIZ1
         n = a - 4
         if t.nusiz[n] != v or t.skip[n] or (n == 0 and t.m0mode):
@@ -633,14 +839,12 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         else:
             postpone(m, K + 8)
     elif a == 0x06 or a == 0x07 or a == 0x08 or a == 0x09:  # COLUP0, COLUP1, COLUPF, COLUBK
-        v &= 0xFE
-        if m.pal:
-            v |= t.lastlines & 1
-        if t.colu[a - 6] != v:
+        v = colour_of(m, v)
+        if shows_colour(m, a - 6, v):
             render(m, K)
-            t.colu[a - 6] = <uint8_t>v
         else:
             postpone(m, K)
+        t.colu[a - 6] = <uint8_t>v
     elif a == 0x0A:                              # CTRLPF
         if t.ctrlpf != v or t.reflect != v & 1:
             render(m, K)
@@ -664,18 +868,13 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         else:
             postpone(m, K + 1)
     elif a == 0x0D or a == 0x0E or a == 0x0F:    # PF0, PF1, PF2
-        if a == 0x0D:
-            v = (t.pf & 0xFFFF0) | (v >> 4)
-        elif a == 0x0E:
-            v = (t.pf & 0xFF00F) | (v << 4)
-        else:
-            v = (t.pf & 0x00FFF) | (v << 12)
+        v = playfield_with(t, a, v)
         if t.pf != v:
-            render(m, K + PF_DELAY[(k / 3) & 3])
+            render(m, playfield_from(K, k))
             t.pf = v
             m.dirty |= 32
         else:
-            postpone(m, K + PF_DELAY[(k / 3) & 3])
+            postpone(m, playfield_from(K, k))
     elif a == 0x10 or a == 0x11:                 # RESP0, RESP1
         render(m, K)
         strobe_player(m, a - 0x10, K, horizontal(k))
@@ -706,30 +905,21 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
             t.pos[BL] = <uint8_t>strobe_place(h)
         m.dirty |= 16
     elif a == 0x1B:                              # GRP0
-        if t.grp_new[0] != v or t.grp_old[1] != t.grp_new[1]:
-            # a byte that the vertical delay hides changes no pixel yet
-            if (t.grp_new[0] != v and not t.vdelp[0]) or (t.grp_old[1] != t.grp_new[1] and t.vdelp[1]):
-                render(m, K + 1)
-                m.dirty |= 3
-            else:
-                postpone(m, K + 1)
-            t.grp_new[0] = <uint8_t>v
-            t.grp_old[1] = t.grp_new[1]
+        n = grp0_shows(t, v)
+        if n:
+            render(m, K + 1)
+            m.dirty |= n
         else:
             postpone(m, K + 1)
+        set_grp0(t, v)
     elif a == 0x1C:                              # GRP1
-        if t.grp_new[1] != v or t.grp_old[0] != t.grp_new[0] or t.enabl_old != t.enabl_new:
-            if ((t.grp_new[1] != v and not t.vdelp[1]) or (t.grp_old[0] != t.grp_new[0] and t.vdelp[0])
-                    or (t.enabl_old != t.enabl_new and t.vdelbl)):
-                render(m, K + 1)
-                m.dirty |= 19
-            else:
-                postpone(m, K + 1)
-            t.grp_new[1] = <uint8_t>v
-            t.grp_old[0] = t.grp_new[0]
-            t.enabl_old = t.enabl_new
+        n = grp1_shows(t, v)
+        if n:
+            render(m, K + 1)
+            m.dirty |= n
         else:
             postpone(m, K + 1)
+        set_grp1(t, v)
     elif a == 0x1D or a == 0x1E:                 # ENAM0, ENAM1
         n = a - 0x1D
         v = (v >> 1) & 1

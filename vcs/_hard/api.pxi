@@ -113,6 +113,7 @@ cdef const uint8_t* api_picture(const void* machine) noexcept nogil:
 
 
 cdef const uint8_t* api_previous(const void* machine) noexcept nogil:
+    draw_ghost(<VCS*>machine)
     return (<VCS*>machine).prev.px
 
 

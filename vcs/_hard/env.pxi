@@ -275,12 +275,13 @@ cdef inline void env_played_frame(VCS* m, int action_a, int action_b, double str
     env_count(m)
 
 
-cdef int env_act_frames(VCS* m, int action, float strength, int n, int seen) noexcept nogil:
-    """The frames of one agent step and the sum of their rewards; the first `seen` may stay undrawn."""
+cdef int env_act_frames(VCS* m, int action, float strength, int n, int hidden) noexcept nogil:
+    """The frames of one agent step and the sum of their rewards; the first `hidden` may stay undrawn."""
     cdef int i
     cdef uint32_t total = 0
     for i in range(n):
-        m.draw = i >= seen
+        m.draw = i >= hidden
+        m.ghosting = i < hidden and i == n - 2
         if m.ale:
             if mt_next(&m.s.sticky) / 4294967296.0 >= m.sticky_p:
                 m.s.held_a = action
@@ -294,20 +295,26 @@ cdef int env_act_frames(VCS* m, int action, float strength, int n, int seen) noe
             env_played_frame(m, action, 0, 1.0)
             total += <uint32_t>m.s.reward
     m.draw = 1
+    m.ghosting = 0
     return <int32_t>total
 
 
 cdef int env_play(VCS* m, int action, float strength, int n) noexcept nogil:
     """n frames with one action, and the sum of their rewards, which no setting clamps.
 
-    Of a long step only the last two pictures can be seen: the others are not drawn, unless something shows
-    that they matter; then the step is taken again with all of them (machine.pyx, skip_begin)."""
+    Of a long step only the last two pictures can be seen, and the one before the last seldom is: the others are not
+    drawn, unless something shows that they matter; then the step is taken again with all of them (machine.pyx,
+    skip_begin)."""
     cdef int32_t reward, before
+    cdef int hidden = n - 1
     if not m.ale and env_over(m):
         return m.s.reward                      # D8: the last reward again
-    if n > 2 and skip_begin(m):
+    if m.ghost_wait > 0:
+        m.ghost_wait -= 1
+        hidden -= 1
+    if hidden > 0 and skip_begin(m):
         before = m.s.episode_frame
-        reward = env_act_frames(m, action, strength, n, n - 2)
+        reward = env_act_frames(m, action, strength, n, hidden)
         if not skip_end(m, m.s.episode_frame - before == n):
             reward = env_act_frames(m, action, strength, n, 0)
     else:

@@ -347,17 +347,20 @@ cdef void system_reset(VCS* m) noexcept nogil:
     cpu_reset(m)
 
 
+cdef inline void swap_pictures(VCS* m) noexcept nogil:
+    cdef Frame* f = m.cur
+    m.cur = m.prev
+    m.prev = f
+
+
 cdef void frame_begin(VCS* m) noexcept nogil:
     """tia.md 4.1."""
     cdef Tia* t = &m.s.tia
-    cdef Frame* f
     cdef int32_t k
     cdef int i
     m.cut = 228 * (m.maxline + 1)
     if not t.inprogress:
-        f = m.cur
-        m.cur = m.prev
-        m.prev = f
+        swap_pictures(m)
         k = (<int32_t>(3 * m.s.cycles) - t.F) % 228
         if k < 0:
             k += 228
@@ -404,12 +407,19 @@ cdef inline void cut_all(VCS* m, bint exact) noexcept nogil:
     m.careful = exact or m.low_page or m.tr != NULL
 
 
+cdef inline size_t before_streams(VCS* m) noexcept nogil:
+    """Bytes of State up to the random streams: all that a frame can change."""
+    return <size_t>(<char*>&m.s.sys - <char*>&m.s)
+
+
 cdef void run_frame(VCS* m) noexcept nogil:
     """One frame call (tia.md 4): at most 25000 instructions.
 
     The quick way (tia.pxi) is right but for what stays visible past the end of a frame that was not drawn
     to its last line; such a frame is run again from its start, cut at every store."""
     cdef State* s = &m.s
+    if m.ghost and not m.skipping:
+        draw_ghost(m)
     frame_begin(m)
     if m.tr != NULL:
         cut_all(m, True)
@@ -426,21 +436,23 @@ cdef void run_frame(VCS* m) noexcept nogil:
         return
     if m.skipping:
         cut_all(m, False)
+        if m.ghosting:
+            keep_ghost(m)
         run_batch(m, 25000)
         frame_end(m)
-        if not s.stop or (m.draw and m.short_frame):
+        if not s.stop or ((m.draw or m.ghosting) and m.short_frame):
             m.skip_bad = 1
         return
     cut_all(m, m.short_frame or not m.opt & 1)
     if not m.exact:
-        memcpy(&m.bak, s, <size_t>(<char*>&m.s.sys - <char*>&m.s))
+        memcpy(&m.bak, s, before_streams(m))
         if m.cart_ram_size:
             memcpy(m.bak_ram, m.cart_ram, m.cart_ram_size)
     run_batch(m, 25000)
     if not m.exact:
         render(m, NOTHING)
         if s.tia.L < s.tia.D1:
-            memcpy(s, &m.bak, <size_t>(<char*>&m.s.sys - <char*>&m.s))
+            memcpy(s, &m.bak, before_streams(m))
             if m.cart_ram_size:
                 memcpy(m.cart_ram, m.bak_ram, m.cart_ram_size)
             cart_map(m)
@@ -452,12 +464,15 @@ cdef void run_frame(VCS* m) noexcept nogil:
 
 
 cdef bint skip_begin(VCS* m) noexcept nogil:
-    """Start frames of which only the last two pictures can be seen; the caller sets m.draw = 0 for the others.
+    """Start frames of which only the last pictures can be seen; the caller sets m.draw = 0 for the others.
 
     What a drawn frame leaves undrawn is older content of its buffer, so leaving pictures out is right only
     while every seen frame is drawn to its last line and every frame is finished. The state is kept; skip_end
     says whether that held and goes back if not. Going back needs no copy of the pictures: the rows that the
-    seen frames drew are drawn by them again, the others were not touched. False: draw everything."""
+    seen frames drew are drawn by them again, the others were not touched. False: draw everything.
+
+    The last frame but one may be left out too (m.ghosting): it is held to the same, and draw_ghost can draw it
+    later."""
     if m.skip_wait > 0:
         m.skip_wait -= 1
         return False
@@ -473,15 +488,17 @@ cdef bint skip_begin(VCS* m) noexcept nogil:
         memcpy(m.skip_ram, m.cart_ram, m.cart_ram_size)
     m.skipping = 1
     m.skip_bad = 0
+    m.ghost_kept = 0
     return True
 
 
 cdef bint skip_end(VCS* m, bint whole) noexcept nogil:
     """True if the pictures are right (`whole`: all frames ran); False: the machine is where skip_begin found it."""
-    cdef Frame* f
-    m.skipping = 0
+    m.skipping = m.ghosting = 0
     m.draw = 1
     if whole and not m.skip_bad:
+        m.ghost = m.ghost_kept
+        m.ghost_at ^= m.ghost_kept
         return True
     if m.skip_bad:
         m.skip_wait = 64               # such frames come in rows; do not try for a while
@@ -489,11 +506,50 @@ cdef bint skip_end(VCS* m, bint whole) noexcept nogil:
     if m.cart_ram_size:
         memcpy(m.cart_ram, m.skip_ram, m.cart_ram_size)
     if m.cur != m.skip_cur:
-        f = m.cur
-        m.cur = m.prev
-        m.prev = f
+        swap_pictures(m)
     vcs_derive(m)
     return False
+
+
+cdef void keep_ghost(VCS* m) noexcept nogil:
+    """Keep the machine as it is at the start of an undrawn frame, so that the frame can be drawn later."""
+    cdef int at = m.ghost_at ^ 1
+    memcpy(&m.ghost_state[at], &m.s, before_streams(m))
+    if m.cart_ram_size:
+        memcpy(m.ghost_ram + at * m.cart_ram_size, m.cart_ram, m.cart_ram_size)
+    m.ghost_kept = 1
+
+
+cdef void draw_ghost(VCS* m) noexcept nogil:
+    """Draw the picture before the last one, if a long step left it out: its frame runs again. It was drawn to its
+    last line, so older content of its buffer does not matter. Whoever looks at previous pictures, or keeps them,
+    is likely to go on doing so: the next steps draw both."""
+    cdef TraceBuf* tr = m.tr
+    cdef int32_t pend = m.pend, short_frame = m.short_frame
+    if not m.ghost:
+        return
+    m.ghost = 0
+    m.ghost_wait = 64
+    m.tr = NULL
+    memcpy(&m.bak, &m.s, before_streams(m))
+    memcpy(&m.s, &m.ghost_state[m.ghost_at], before_streams(m))
+    if m.cart_ram_size:
+        memcpy(m.bak_ram, m.cart_ram, m.cart_ram_size)
+        memcpy(m.cart_ram, m.ghost_ram + m.ghost_at * m.cart_ram_size, m.cart_ram_size)
+    swap_pictures(m)
+    own_picture(m, &m.cur)
+    vcs_derive(m)
+    cut_all(m, False)
+    run_batch(m, 25000)
+    render(m, NOTHING)
+    memcpy(&m.s, &m.bak, before_streams(m))
+    if m.cart_ram_size:
+        memcpy(m.cart_ram, m.bak_ram, m.cart_ram_size)
+    swap_pictures(m)
+    vcs_derive(m)
+    m.pend = pend
+    m.short_frame = short_frame
+    m.tr = tr
 
 
 include "env.pxi"
@@ -525,26 +581,31 @@ cdef void vcs_free(VCS* m) noexcept nogil:
     free(m.cart_ram)
     free(m.bak_ram)
     free(m.skip_ram)
+    free(m.ghost_ram)
     trace_free(m.tr)
     free(m)
 
 
 cdef bint alloc_cart_ram(VCS* m) noexcept nogil:
-    """Cartridge RAM and its two shadows (frames run twice, steps taken twice), zeroed."""
+    """Cartridge RAM and its shadows (frames run twice, steps taken twice, pictures drawn later), zeroed."""
     cdef uint8_t* ram = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
     cdef uint8_t* bak = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
     cdef uint8_t* skip = <uint8_t*>calloc(1, m.cart_ram_size + 1024)
-    if ram == NULL or bak == NULL or skip == NULL:
+    cdef uint8_t* ghost = <uint8_t*>calloc(2, m.cart_ram_size + 1)
+    if ram == NULL or bak == NULL or skip == NULL or ghost == NULL:
         free(ram)
         free(bak)
         free(skip)
+        free(ghost)
         return False
     free(m.cart_ram)
     free(m.bak_ram)
     free(m.skip_ram)
+    free(m.ghost_ram)
     m.cart_ram = ram
     m.bak_ram = bak
     m.skip_ram = skip
+    m.ghost_ram = ghost
     return True
 
 
@@ -828,6 +889,7 @@ cdef class Core:
     def step_instruction(self):
         """One instruction; starts and ends frames as they come. Returns True if it ended a frame."""
         cdef VCS* m = self._mine()
+        draw_ghost(m)
         frame_begin(m)
         cut_all(m, True)
         if m.relaxed:
@@ -873,6 +935,7 @@ cdef class Core:
         """The machine at this moment, to be restored into any machine of the same ROM and settings."""
         cdef VCS* m = self._mine()
         cdef Snapshot snap = Snapshot.__new__(Snapshot)
+        draw_ghost(m)
         memcpy(&snap.s, &m.s, sizeof(State))
         snap.cur = frame_share(m.cur)
         snap.prev = frame_share(m.prev)
@@ -904,6 +967,7 @@ cdef class Core:
         f = m.prev
         m.prev = frame_share(snap.prev)
         frame_drop(f)
+        m.ghost = 0
         if m.cart_ram_size:
             memcpy(m.cart_ram, PyBytes_AS_STRING(snap.cart), m.cart_ram_size)
         vcs_derive(m)
@@ -917,17 +981,21 @@ cdef class Core:
         cdef uint8_t* ram
         cdef uint8_t* bak
         cdef uint8_t* skip
+        cdef uint8_t* ghost
+        draw_ghost(o)
         m.cart_ram_size = o.cart_ram_size
         if not alloc_cart_ram(m):
             raise MemoryError
         ram = m.cart_ram
         bak = m.bak_ram
         skip = m.skip_ram
+        ghost = m.ghost_ram
         memcpy(m, o, sizeof(VCS))
         m.tr = NULL
         m.cart_ram = ram
         m.bak_ram = bak
         m.skip_ram = skip
+        m.ghost_ram = ghost
         memcpy(ram, o.cart_ram, o.cart_ram_size)
         m.cur = frame_share(o.cur)
         m.prev = frame_share(o.prev)
@@ -968,7 +1036,8 @@ cdef class Core:
         """uint8[rows, 160], a copy of the picture before `screen`, which colour averaging mixes in."""
         out = np.empty((self.m.h, W), np.uint8)
         cdef uint8_t[:, ::1] view = out
-        memcpy(&view[0, 0], self._mine().prev.px, self.m.h * W)
+        draw_ghost(self._mine())
+        memcpy(&view[0, 0], self.m.prev.px, self.m.h * W)
         return out
 
     def screen_into(self, uint8_t[:, ::1] out not None):
@@ -1156,7 +1225,7 @@ cdef class Core:
         cdef char* p
         if not 0 <= offset < self.rom_len or not 0 <= value < 256:
             raise VcsError(f"ROM[{offset}] = {value} is out of range; this image has {self.rom_len} bytes")
-        self._mine()
+        draw_ghost(self._mine())
         fresh = bytearray(self.rom_padded)
         fresh[offset] = value
         self.rom_padded = bytes(fresh)

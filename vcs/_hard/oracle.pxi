@@ -141,6 +141,7 @@ cdef void run_edited(VCS* m) noexcept nogil:
     cdef Edit* edits = <Edit*>m.edits
     cdef int i, at, nxt, n = m.edits_n, done = 0
     m.edits = NULL                     # a step of several frames: the others are ordinary
+    draw_ghost(m)
     frame_begin(m)
     cut_all(m, True)
     while not m.s.stop:
@@ -250,6 +251,7 @@ def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] ed
     cdef bytes cart_start = start.cart
     cdef const char* cart0 = PyBytes_AS_STRING(cart_start)
     core.restore(start)
+    m.ghost_wait = 0x7FFFFFFF          # previous pictures are compared, and edits change the ROM under them
     core.busy = True
     try:
         if edits.shape[0]:
@@ -344,5 +346,6 @@ def replay_batch(Core core not None, Snapshot start not None, int32_t[:, ::1] ed
         free(list)
         free(rom)
         core.restore(start)
+        m.ghost_wait = 0
     core._check()
     return out_ram, out_changed, out_reward, out_screens if screens else None, out_over

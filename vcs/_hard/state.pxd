@@ -212,6 +212,14 @@ cdef struct VCS:
     uint8_t* skip_ram
     Frame* skip_cur
     int32_t skipping, skip_bad, skip_wait
+    # --- the picture before the last one, left out by such a step and drawn when somebody asks (draw_ghost)
+    State ghost_state[2]       # up to sys: at the start of its frame; the other place is the step's under way
+    uint8_t* ghost_ram         # cartridge RAM, two places
+    int32_t ghost              # 1: m.prev is such a picture, not drawn yet
+    int32_t ghost_at           # its place
+    int32_t ghosting           # 1: the frame that runs is to become one
+    int32_t ghost_kept         # 1: the step under way has kept one
+    int32_t ghost_wait         # steps that draw both of their last pictures, since somebody looked at them
     int32_t relaxed            # 1: run_frame uses the relaxed specialisation
     # --- tracing
     TraceBuf* tr

@@ -218,6 +218,7 @@ cdef void tia_reset(VCS* m) noexcept nogil:
     own_picture(m, &m.prev)
     memset(m.cur.px, 0, sizeof(m.cur.px))
     memset(m.prev.px, 0, sizeof(m.prev.px))
+    m.ghost = 0
     m.dirty = ALL_DIRTY
     m.pend = NOTHING
 

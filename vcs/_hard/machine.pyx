@@ -385,7 +385,7 @@ cdef void frame_end(VCS* m) noexcept nogil:
     cdef Tia* t = &m.s.tia
     cdef int i, first
     cdef int64_t clocks = <int64_t>3 * m.s.cycles - t.F
-    render(m, NOTHING)
+    render_all(m, NOTHING)
     m.short_frame = t.L < t.D1
     t.lines = <int32_t>(clocks // 228)
     if m.s.stop:
@@ -567,8 +567,8 @@ cdef VCS* vcs_new() noexcept nogil:
         vcs_free(m)
         return NULL
     m.dirty = ALL_DIRTY
-    m.pend = NOTHING
-    m.opt = 7
+    m.pend = m.calm_to = NOTHING
+    m.opt = OPT_ALL
     m.draw = 1
     return m
 
@@ -614,6 +614,7 @@ cdef void vcs_derive(VCS* m) noexcept nogil:
     cart_map(m)
     m.dirty = ALL_DIRTY
     m.pend = NOTHING
+    m.calm_to = NOTHING
     m.short_frame = 0
     m.cut = 228 * (m.maxline + 1)
 
@@ -1184,13 +1185,14 @@ cdef class Core:
 
     @property
     def shortcuts(self):
-        """Speed shortcuts in force: bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen frames of a step undrawn.
-        Results never depend on them."""
+        """Speed shortcuts in force: bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen frames of a step undrawn,
+        bit 3 pictures drawn 32 pixels at a time (where the processor has AVX2; elsewhere it stays 0). Results never
+        depend on them."""
         return self.m.opt
 
     @shortcuts.setter
     def shortcuts(self, int value):
-        self.m.opt = value
+        self.m.opt = value & OPT_ALL
 
     def poke_ram(self, int index, int value):
         """Set RIOT RAM byte 0..127."""

@@ -183,6 +183,8 @@ cdef struct VCS:
     uint32_t dirty             # bit per object
     uint32_t enabled           # bit per object (tia.md 7.4)
     int32_t pend               # postponed render target (tia.pxi)
+    int32_t calm_to            # undrawn frames: up to here nothing can collide, though tia.L is behind (tia.pxi)
+    int32_t blind              # 1: render_to counts the pixels only
     int32_t exact              # 1: cut a run at every store, draw the spill (tia.pxi)
     int32_t careful            # 1: every store goes through tia_write (exact, traced, or a mapper watches page 0)
     int32_t short_frame        # the last frame ended before its last visible line
@@ -190,7 +192,7 @@ cdef struct VCS:
     int32_t event              # an access asked to stop, or changed the mapping (run_plain)
     int32_t after_write        # the access before this store was a store (cpu.md 6.4)
     # --- switches
-    int32_t opt                # bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen pictures undrawn
+    int32_t opt                # bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen pictures undrawn, bit 3 AVX2
     int32_t oom                # an allocation failed; Core raises MemoryError
     int32_t draw               # 0: collisions only, nobody will see the picture
     # --- edits inside the frame to come (oracle.pxi); NULL: none

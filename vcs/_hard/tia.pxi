@@ -126,7 +126,7 @@ cdef extern from *:
     void vcs_objects32(uint8_t*, int, int, const void*, const uint8_t*) noexcept nogil
     int vcs_wide() noexcept nogil
 
-cdef int WIDE = vcs_wide()         # compose 32 pixels at a time
+cdef int OPT_ALL = 15 if vcs_wide() else 7    # the shortcuts that this processor has (m.opt)
 cdef uint64_t EXPAND[256]          # bit i set -> byte i 0xFF
 cdef uint64_t BELOW[161][4]        # bits below x
 cdef uint8_t REVERSE[256]
@@ -360,7 +360,7 @@ cdef inline void build_layers(VCS* m) noexcept nogil:
     cdef uint32_t mode = m.s.tia.ctrlpf & 6, held
     if mode == 6 and m.enabled == 32:
         mode = 2                       # the quirk of tia.md 7.4: a lone playfield keeps its score colours
-    if WIDE:
+    if m.opt & 8:
         held = vcs_layers_wide(&m.mask[0][0], &m.layer[0][0], &m.overlap[0], mode, &BELOW[80][0])
     else:
         held = vcs_layers(&m.mask[0][0], &m.layer[0][0], &m.overlap[0], mode, &BELOW[80][0])
@@ -527,7 +527,7 @@ cdef void draw(VCS* m, int x0, int x1) noexcept nogil:
             collide(m, x0, x1)
         first = m.first_layer
     if m.draw:
-        if not WIDE:
+        if not m.opt & 8:
             compose(m, row, x0, x1, first)
         elif first == 3:
             vcs_fill32(row, x0, x1, t.colu[3])
@@ -537,6 +537,11 @@ cdef void draw(VCS* m, int x0, int x1) noexcept nogil:
             vcs_objects32(row, x0, x1, &m.layer[0][0], &t.colu[0])
         if m.exact and m.enabled:
             spill(m, row, x0, x1)
+
+
+cdef inline bint line_settled(Tia* t) noexcept nogil:
+    """Whether the end of a line changes nothing (end_of_line), nor a comb is to come."""
+    return not (t.skip[0] or t.skip[1] or t.ark or t.comb or (t.ctrlpf & 1) != t.reflect)
 
 
 cdef void end_of_line(VCS* m) noexcept nogil:
@@ -595,7 +600,8 @@ cdef void render_to(VCS* m, int32_t T) noexcept nogil:
             n -= skip
         q = t.ptr
         if n > 0:
-            draw(m, p - 68, p - 68 + n)
+            if not m.blind:
+                draw(m, p - 68, p - 68 + n)
             t.ptr += n
         if t.comb and p < 76:
             comb(m, q, p, n)
@@ -605,14 +611,54 @@ cdef void render_to(VCS* m, int32_t T) noexcept nogil:
             return
 
 
+cdef bint calm(VCS* m) noexcept nogil:
+    """Whether an undrawn frame can run on, with the registers as they are, without a new collision."""
+    cdef Tia* t = &m.s.tia
+    if t.vblank & 2:
+        return True
+    if m.dirty:
+        build_masks(m)
+    if not PAIRS[m.enabled] & ~<uint32_t>t.collisions:
+        return True
+    if not m.layered:
+        build_layers(m)
+    return not m.meet
+
+
+cdef void catch_up(VCS* m) noexcept nogil:
+    """Move on over the run that no picture and no collision needed (render). Before a store that a line's end acts
+    upon, and at the frame's end."""
+    if m.calm_to > m.s.tia.L:
+        m.blind = 1
+        render_to(m, m.calm_to)
+        m.blind = 0
+    m.calm_to = NOTHING
+
+
 cdef inline void render(VCS* m, int32_t T) noexcept nogil:
+    """Draw up to clock T. Of an undrawn frame only the collisions matter: while there can be none, the run that
+    would have been drawn is only remembered (calm_to)."""
     cdef Tia* t = &m.s.tia
     if T < m.pend:
         T = m.pend
     m.pend = NOTHING
     if T < t.D0 or t.L >= t.D1 or t.L >= T:
         return
+    if not m.draw and not m.exact:
+        if T <= m.calm_to:
+            return
+        if calm(m) and line_settled(t):
+            m.calm_to = T
+            return
+        catch_up(m)
     render_to(m, T)
+
+
+cdef inline void render_all(VCS* m, int32_t T) noexcept nogil:
+    """render, and nothing left to remember."""
+    render(m, T)
+    if m.calm_to != NOTHING:
+        catch_up(m)
 
 
 # ------------------------------------------------------------------------------- register access
@@ -638,7 +684,7 @@ cdef void strobe_player(VCS* m, int n, int32_t K, int h) noexcept nogil:
     if where == 2:
         if m.tr != NULL:
             m.tr.n_tia -= 1            # drawn before this strobe's effect
-        render(m, K + 11)
+        render_all(m, K + 11)
         if m.tr != NULL:
             m.tr.n_tia += 1
     t.pos[n] = <uint8_t>new
@@ -848,7 +894,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         t.colu[a - 6] = <uint8_t>v
     elif a == 0x0A:                              # CTRLPF
         if t.ctrlpf != v or t.reflect != v & 1:
-            render(m, K)
+            render_all(m, K)
             if (t.ctrlpf ^ v) & 0x30:
                 m.dirty |= 16
             if (t.ctrlpf ^ v) & 6:
@@ -877,7 +923,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         else:
             postpone(m, playfield_from(K, k))
     elif a == 0x10 or a == 0x11:                 # RESP0, RESP1
-        render(m, K)
+        render_all(m, K)
         strobe_player(m, a - 0x10, K, horizontal(k))
     elif a == 0x12:                              # RESM0
         render(m, K + 8)
@@ -941,7 +987,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
     elif a == 0x20 or a == 0x21 or a == 0x22 or a == 0x23 or a == 0x24:  # HMP0 to HMBL
         v >>= 4
         if a == 0x22 and v == 6 and t.hm[2] == 7 and K == t.hk + 63:
-            render(m, K)
+            render_all(m, K)
             t.ark = 1
             t.arkcnt = 0
         else:
@@ -976,7 +1022,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         else:
             postpone(m, K)
     elif a == 0x2A:                              # HMOVE
-        render(m, K)
+        render_all(m, K)
         hmove(m, K, horizontal(k))
     elif a == 0x2B:                              # HMCLR
         postpone(m, K)

@@ -52,8 +52,8 @@ def test_shortcuts_change_nothing(game: str) -> None:
 @pytest.mark.parametrize("game", GAMES)
 @pytest.mark.parametrize("skip", [2, 3, 4])
 def test_undrawn_pictures_change_nothing(game: str, skip: int) -> None:
-    """Of a long step only the last picture is drawn, and the one before it when somebody asks; both, and everything
-    else, are as if all were. Now and then, because a machine that was asked draws both for some steps."""
+    """Of a long step only the last picture is drawn, and the one before it when somebody asks; both, and
+    everything else, are as if all were. Seldom asked: a machine that was draws both for a while."""
     fast = vcs.Machine(game, frame_skip=skip, repeat_action_probability=0.25)
     slow = fast.clone()
     slow.shortcuts = 0

@@ -300,7 +300,7 @@ def hard(program: Program) -> str | None:
     long = len(program.actions) >= LONG
     for m in _SPARE if long else (fast, traced):
         m.copy_from(plain)
-        m.shortcuts = 7
+        m.shortcuts = 15
     plain.shortcuts, single.shortcuts = 0, 1 + program.fill % 2
     start = plain.snapshot()
     for k, action in enumerate(program.actions):

@@ -441,7 +441,7 @@ def pokes() -> Strategy:
         st.tuples(st.just("restore")),
         st.tuples(st.just("trace"), st.integers(0, 2)),
         st.tuples(st.just("colour"), st.booleans()),
-        st.tuples(st.just("shortcuts"), st.integers(0, 7)),
+        st.tuples(st.just("shortcuts"), st.integers(0, 15)),
         st.tuples(st.just("relax"), st.sampled_from([0.0, 2.0, 6.0]), st.sampled_from([0.0, 0.1, 1.0, 50.0])),
     )
     return st.tuples(st.sampled_from([*sorted(LAYOUTS), "AR", "game"]), st.lists(op, min_size=1, max_size=25))

@@ -469,12 +469,20 @@ inline int32_t modify_location(const Instr& r, bool low) {
 
 // A read of mapper MC's RAM through the half to write it stores 0, and that is the byte read: what came later has
 // nothing from before.
-template <int K, int B> void Sweep<K, B>::zeroed(const Instr& r) {
+template <int K, int B> void Sweep<K, B>::zeroed(int64_t k) {
+    const Instr& r = t.instr[k];
     const auto end = [this](int32_t location, int address) {
         double g[N];
         if (location >= CART && location < ROM && !(address & 0x200))
             take(location, g);
     };
+    if (r.opcode == 0x60 && k + 1 < t.instrs) {
+        // RTS reads in front of the next instruction, for nothing: in the same 512 bytes, whichever half reads them
+        const Instr& next = t.instr[k + 1];
+        const int address = (next.pc - 1) & 0xFFFF;
+        if (address & 0x1000 && next.loc0 >= CART && next.loc0 < ROM)
+            end(next.loc0 - (next.loc0 - CART) % 512 + address % 512, address);
+    }
     if (r.opcode == 0x6C) {
         const int pointer = r.b1 | r.b2 << 8;
         end(r.ptr0, pointer);

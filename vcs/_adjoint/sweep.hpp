@@ -89,7 +89,7 @@ private:
     bool take(int32_t location, double* g, bool stepped = false);
 
     // --- cpu.hpp
-    void zeroed(const Instr& r);
+    void zeroed(int64_t k);
     void cpu(const Instr& r, const Opcode& op);
     template <class F> static void difference(F f, int u, const double* g, double* to);
     template <class F> static void number_difference(F f, int u, const double* flag, double* to);
@@ -318,7 +318,7 @@ template <int K, int B> void Sweep<K, B>::run() {
                 cpu(r, op);
             }
             if (clears)
-                zeroed(r);
+                zeroed(i);
         }
         if (i < 0)
             break;
@@ -340,7 +340,7 @@ template <int K, int B> void Sweep<K, B>::run() {
             cpu(r, op);
         }
         if (clears)
-            zeroed(r);
+            zeroed(i);
         // a write the instruction does not account for
         while (row > 0 && t.tia[row - 1].instr >= i)
             tia_undo(g);

@@ -432,9 +432,18 @@ class Run:
             cell = self.ram_cell(sp & 0x7F)
         else:  # the TIA's mirror
             cell = self._load(layout.TIA_R + (sp & 15), 0x100 + sp, self._pulled(n))
-        if self._opcode[self.k] == _RTS and n and self._pulled_pc() & 0x1285 == 0x284:
-            self.riot.read(_INTIM)  # where it returns to is read, for nothing
+        if self._opcode[self.k] == _RTS and n:
+            self._returned(self._pulled_pc())
         return cell
+
+    def _returned(self, address: int) -> None:
+        """What RTS reads, for nothing, in front of the next instruction: the timer, or RAM of mapper MC."""
+        if address & 0x1285 == 0x284:
+            self.riot.read(_INTIM)
+        elif address & 0x1000 and self.k + 1 < len(self._opcode):
+            following: int = self._columns["loc0"][self.k + 1]
+            if layout.CART <= following < layout.ROM:  # in the same 512 bytes, whichever half reads them
+                self._zeroed(following - (following - layout.CART) % 512 + address % 512, address)
 
     def _pulled(self, n: int) -> int:
         """What the trace knows of the n-th byte pulled: the first one, and where RTS or RTI went."""

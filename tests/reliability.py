@@ -100,27 +100,26 @@ def collect(
             "fuzzing",
             f"{target} ({build})",
             executions=total["executions"],
-            faults=total["found"],
+            faults=int(total["found"]),
             seconds=round(total["seconds"]),
             command=f"python -m tests.fuzz {how}",
             date=dates[target, build],
         )
-    for kind, name in SUITES.items():
-        latest = {r["file"]: r for r in runner.rows(SANITIZED) if r["kind"] == kind}
-        if latest:
-            ran = list(latest.values())
-            passed, failed = sum(r["passed"] for r in ran), sum(r["failed"] for r in ran)
-            note(
-                "sanitizers",
-                f"{name}: {len(ran)} test files",
-                executions=passed + failed,
-                survived=passed,
-                lost=failed,
-                faults=sum(r["reports"] for r in ran),
-                seconds=sum(r["seconds"] for r in ran),
-                command=f"python -m tests.reliability sanitize {kind}",
-                date=max(r["date"] for r in ran),
-            )
+    latest = {(r["kind"], r["commit"], r["file"]): r for r in runner.rows(SANITIZED)}
+    for kind, commit in sorted({key[:2] for key in latest}):
+        ran = [r for key, r in latest.items() if key[:2] == (kind, commit)]
+        passed, failed = sum(r["passed"] for r in ran), sum(r["failed"] for r in ran)
+        note(
+            "sanitizers",
+            f"{SUITES[kind]}, engines of {commit}: {len(ran)} test file{'s' * (len(ran) > 1)}",
+            executions=passed + failed,
+            survived=passed,
+            lost=failed,
+            faults=sum(r["reports"] for r in ran),
+            seconds=sum(r["seconds"] for r in ran),
+            command=f"python -m tests.reliability sanitize {kind}",
+            date=max(r["date"] for r in ran),
+        )
     for mode in twins.MODES:
         rows = [r for r in runner.rows(engines) if r["mode"] == mode]
         if rows:

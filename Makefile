@@ -11,7 +11,7 @@ SOURCES := $(wildcard vcs/_hard/*.pyx vcs/_hard/*.pxi vcs/_hard/*.pxd vcs/_hard/
 SOURCES := $(filter-out vcs/_hard/cpu.pxi,$(SOURCES))
 JOBS ?= 2
 
-.PHONY: demo test test-all asan tsan install check docs clean
+.PHONY: demo test test-all asan tsan install fast check docs clean
 
 demo: install
 	$(BIN)/vcs demo
@@ -53,6 +53,10 @@ $(STAMP): pyproject.toml setup.py $(SOURCES)
 BUILD := 'setuptools>=77' 'Cython>=3.0' 'pybind11>=2.12' 'numpy>=2.0'
 TOGETHER = { $(UV) -r pyproject.toml --extra all & packages=$$!; \
 	$(PIP) install -q --no-deps --no-build-isolation -e . && wait $$packages; }
+
+# the hard machine compiled once more, for the way a training run went: about a tenth faster (docs/benchmarks.md)
+fast: install
+	VCS_PGO=1 $(BIN)/python setup.py -q build_ext --inplace --force
 
 clean:
 	rm -rf build dist site *.egg-info vcs/_hard/cpu.pxi vcs/_hard/*.c vcs/_hard/*.so vcs/_adjoint/*.so

@@ -2,6 +2,8 @@
 
 Switches, all from the environment:
   VCS_NATIVE=1        add -march=native (never in wheels: they must run on any machine)
+  VCS_PGO=1           compile the hard machine twice (GCC), the second time for the way a training run went
+                      (vcs/_hard/train.py, which needs an environment where vcs runs); `make fast` does it
   VCS_SANITIZE=1      AddressSanitizer and UndefinedBehaviorSanitizer
   VCS_SANITIZE=thread ThreadSanitizer
   VCS_COVERAGE=1      count the lines that run, for gcov (`python -m tests.fuzz coverage`)
@@ -12,11 +14,14 @@ An engine whose source is not in the tree is skipped, so that any state of the t
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 os.chdir(ROOT)  # setuptools wants relative source paths
@@ -81,7 +86,35 @@ def native(name: str, pattern: str) -> list[Extension]:
     )]
 
 
+class Trained(build_ext):
+    """Profile-guided build of the hard machine, if VCS_PGO asks for it; anything else as ever."""
+
+    def build_extension(self, ext: Extension) -> None:
+        if ext.name != "vcs._hard.machine" or os.environ.get("VCS_PGO") != "1":
+            super().build_extension(ext)
+            return
+        compiled, linked = ext.extra_compile_args, ext.extra_link_args
+        with tempfile.TemporaryDirectory() as folder:
+            profile = f"{folder}/profile"
+            ext.extra_compile_args = [*compiled, f"-fprofile-generate={profile}", "-fprofile-update=single"]
+            ext.extra_link_args = [*linked, "-fprofile-generate"]
+            super().build_extension(ext)
+            built = Path(self.get_ext_fullpath(ext.name))
+            # a copy of the package with the instrumented engine: the tree keeps its own until all went well
+            others = shutil.ignore_patterns("machine.*.so", "__pycache__")
+            shutil.copytree("vcs", f"{folder}/vcs", ignore=others)
+            shutil.copy(built, f"{folder}/vcs/_hard/{built.name}")
+            subprocess.run([sys.executable, "-m", "vcs._hard.train"], check=True, cwd=folder)
+            # partial: what the training did not reach is compiled as it would be without
+            ext.extra_compile_args = [*compiled, f"-fprofile-use={profile}", "-fprofile-partial-training",
+                                      "-Wno-missing-profile"]
+            ext.extra_link_args = linked
+            built.unlink()
+            super().build_extension(ext)
+
+
 setup(
+    cmdclass={"build_ext": Trained},
     ext_modules=[
         *hard(),
         *native("vcs._adjoint._adjoint", "vcs/_adjoint/*.cpp"),

@@ -32,6 +32,7 @@ Games = Annotated[str, typer.Option(help="'core' (six games), 'all', or names jo
 Json = Annotated[pathlib.Path | None, typer.Option(help="write the rows to this file")]
 Seconds = Annotated[float, typer.Option(min=0.001, help="rough length of one timed stretch, in seconds")]
 Repeats = Annotated[int, typer.Option(min=1, help="timed stretches of each side")]
+Note = Annotated[str, typer.Option(help="what the results should say of this run: how the engine was built")]
 
 
 def chosen_games(text: str) -> list[str]:
@@ -48,7 +49,9 @@ def chosen_games(text: str) -> list[str]:
     return names
 
 
-def _run(name: str, games: str, path: pathlib.Path | None, seconds: float, repeats: int) -> None:
+def _run(
+    name: str, games: str, path: pathlib.Path | None, seconds: float, repeats: int, note: str = ""
+) -> None:
     """Run one bench, show rows as they come; Ctrl-C keeps what there is."""
     module = importlib.import_module(f"bench.{name}")
     rows: list[harness.Row] = []
@@ -65,23 +68,36 @@ def _run(name: str, games: str, path: pathlib.Path | None, seconds: float, repea
         interrupted = True
     harness.show(name, rows, console)
     if path is not None and rows:
-        files.write_text(
-            path, harness.to_json(name, rows, {"games": games, "seconds": seconds, "repeats": repeats})
-        )
+        settings: dict[str, object] = {"games": games, "seconds": seconds, "repeats": repeats}
+        if note:
+            settings["note"] = note
+        files.write_text(path, harness.to_json(name, rows, settings))
     if interrupted:
         sys.exit(130)
 
 
 @app.command(epilog="Example: python -m bench rollout --games pong")
-def rollout(games: Games = "core", json: Json = None, seconds: Seconds = 0.5, repeats: Repeats = 7) -> None:
+def rollout(
+    games: Games = "core",
+    json: Json = None,
+    seconds: Seconds = 0.5,
+    repeats: Repeats = 7,
+    note: Note = "",
+) -> None:
     """Frames per second of one machine on one core, beside ale-py."""
-    _run("rollout", games, json, seconds, repeats)
+    _run("rollout", games, json, seconds, repeats, note)
 
 
 @app.command(epilog="Example: python -m bench vector --games pong")
-def vector(games: Games = "core", json: Json = None, seconds: Seconds = 2.0, repeats: Repeats = 5) -> None:
+def vector(
+    games: Games = "core",
+    json: Json = None,
+    seconds: Seconds = 2.0,
+    repeats: Repeats = 5,
+    note: Note = "",
+) -> None:
     """Frames per second of 64 preprocessed environments, beside ale-py's AtariVectorEnv."""
-    _run("vector", games, json, seconds, repeats)
+    _run("vector", games, json, seconds, repeats, note)
 
 
 @app.command(epilog="Example: python -m bench snapshot --games pong")

@@ -35,9 +35,10 @@ def markdown(results: list[dict[str, Any]], chart: str) -> str:
     ]
     for data in results:
         versions = ", ".join(f"{k} {v}" for k, v in data["versions"].items())
-        settings = ", ".join(f"{k} {v}" for k, v in data["settings"].items())
+        note = data["settings"].get("note", "")
+        settings = ", ".join(f"{k} {v}" for k, v in data["settings"].items() if k != "note")
         lines += [
-            f"## {data['bench']}",
+            f"## {data['bench']}" + (f": {note}" if note else ""),
             "",
             f"{data['date']}; {data['processor']}, {data['cores']} cores, load {data['load'][0]:.1f} at the "
             f"end; {versions}; {settings}.",

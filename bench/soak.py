@@ -6,6 +6,7 @@ played again alone, on one thread, and must give the same CRC. The resident memo
 meanwhile: it must not grow once the first tenth has run. Ends with exit code 1 if a stream differs or memory
 grew.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -33,7 +34,7 @@ SETTINGS: dict[str, Any] = {
     "max_num_frames_per_episode": 4000,
 }  # fmt: skip
 SKIP = 4
-GROWTH = 64 << 20                                # bytes; snapshots come and go
+GROWTH = 64 << 20  # bytes; snapshots come and go
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class Event:
 
     action: int
     reset: bool
-    seed: int                                    # of the reset; -1: the streams go on
+    seed: int  # of the reset; -1: the streams go on
     save: bool
-    restore: bool                                # go back to what was saved last
+    restore: bool  # go back to what was saved last
 
 
 def script(env: int, seed: int, steps: int) -> Iterator[Event]:
@@ -90,8 +91,15 @@ def run(games: list[str], seed: int, steps: int, threads: int, first: int = 0) -
                 lives[i].saved = env.snapshot(i)
         obs, reward, terminated, truncated, info = env.step(np.array([e.action for e in events]))
         for i, life in enumerate(lives):
-            life.see(obs[i, -1], reward[i:i + 1], terminated[i:i + 1], truncated[i:i + 1], info["lives"][i:i +
-                     1], info["episode_frame_number"][i:i + 1], env.machines[i].ram)
+            life.see(
+                obs[i, -1],
+                reward[i : i + 1],
+                terminated[i : i + 1],
+                truncated[i : i + 1],
+                info["lives"][i : i + 1],
+                info["episode_frame_number"][i : i + 1],
+                env.machines[i].ram,
+            )
         yield [life.crc for life in lives]
     env.close()
 
@@ -138,16 +146,23 @@ def main() -> int:
             if k % max(1, steps // 100) == 0:
                 memory.append(resident())
     seconds = time.perf_counter() - start
-    console.print(f"{steps * args.envs * SKIP:,} frames in {seconds:.0f} s, "
-                  f"{steps * args.envs * SKIP / seconds:,.0f} frames/s")
+    console.print(
+        f"{steps * args.envs * SKIP:,} frames in {seconds:.0f} s, "
+        f"{steps * args.envs * SKIP / seconds:,.0f} frames/s"
+    )
     early, late = memory[len(memory) // 10], memory[-1]
-    console.print(f"resident memory {early / 2**20:.0f} MB after a tenth, {late / 2**20:.0f} MB at the end, "
-                  f"{max(memory) / 2**20:.0f} MB at most")
+    console.print(
+        f"resident memory {early / 2**20:.0f} MB after a tenth, {late / 2**20:.0f} MB at the end, "
+        f"{max(memory) / 2**20:.0f} MB at most"
+    )
     wrong = []
     work = [(game, args.seed, steps, i) for i, game in enumerate(games)]
-    with Progress(console=console) as progress, multiprocessing.get_context("spawn").Pool(
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    ) as workers:
+    with (
+        Progress(console=console) as progress,
+        multiprocessing.get_context("spawn").Pool(
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        ) as workers,
+    ):
         bar = progress.add_task("each alone", total=args.envs)
         for i, crc in enumerate(workers.imap(alone, work)):
             progress.advance(bar)

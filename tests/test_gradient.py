@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import vcs
+from tests.flips import flipped
 from vcs import asm, layout
 from vcs.errors import VcsError
 from vcs.gradient import Attribution, Pixel, Ram, grad, grads, origin
@@ -107,18 +108,6 @@ def shown(m: vcs.Machine, actions: tuple[int, ...] = (0,)) -> Any:
     for action in actions:
         copy.step(action)
     return copy.screen.astype(int)
-
-
-def flipped(m: vcs.Machine, location: int, k: int) -> tuple[vcs.Machine, int]:
-    """A copy with bit k of a RAM or ROM byte flipped, and the step +1 or -1."""
-    copy = m.clone()
-    if location < layout.RAM_SIZE:
-        old = int(m.ram[location])
-        copy.poke_ram(location, old ^ 1 << k)
-    else:
-        old = int(m.rom[location - layout.ROM])
-        copy.poke_rom(location - layout.ROM, old ^ 1 << k)
-    return copy, -1 if old >> k & 1 else 1
 
 
 def confirm(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import vcs
+from tests.flips import flipped
 from vcs import asm, layout
 from vcs.gradient import grad, grads
 
@@ -76,15 +77,9 @@ def started(image: bytes, ram: Mapping[int, int]) -> vcs.Machine:
 
 def poked(m: vcs.Machine, location: int, bit: int) -> tuple[vcs.Machine, int]:
     """A copy one frame on, a bit of RAM or ROM flipped before it, and the step of the bit."""
-    copy = m.clone()
-    if location >= layout.ROM:
-        old = int(m.rom[location - layout.ROM])
-        copy.poke_rom(location - layout.ROM, old ^ 1 << bit)
-    else:
-        old = int(m.ram[location])
-        copy.poke_ram(location, old ^ 1 << bit)
+    copy, step = flipped(m, location, bit)
     copy.step(0)
-    return copy, -1 if old >> bit & 1 else 1
+    return copy, step
 
 
 def read(m: vcs.Machine, output: Any) -> int:

@@ -4,7 +4,7 @@
     python -m tests.reliability kills -n 50             kill -9 in the middle of commands, figures likewise
     python -m tests.reliability dask --kills 3          workers of a local cluster killed during an audit
     python -m tests.reliability long snapshots          also: gradients, frames, explorer
-    python -m tests.reliability sanitize address        the tests and fuzzers under a sanitizer; also: thread
+    python -m tests.reliability sanitize address        the tests under a sanitizer; also: leaks, thread
     python -m tests.reliability report                  docs/reliability.md
 
 Only these commands write figures; the remarks and the list of faults in the JSON are written by hand, and
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import collections
 import datetime
+import functools
 import gc
 import json
 import os
@@ -338,8 +339,9 @@ def explorer(n: int) -> None:
 
 # ------------------------------------------------------------------------------------------ sanitizers
 
-SUITES = {"address": "ASan + UBSan", "thread": "TSan"}
-REPORT = r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|runtime error:|WARNING: ThreadSanitizer"
+SUITES = {"address": "ASan + UBSan", "leaks": "LeakSanitizer", "thread": "TSan"}
+# of leaks.py the number that it counted
+REPORT = r"ERROR: AddressSanitizer|runtime error:|WARNING: ThreadSanitizer|(\d+) of them through the engines"
 # first what runs most of the engines; the rest follows by name
 FIRST = (
     "cpu_vectors",
@@ -359,21 +361,32 @@ LEFT_OUT = {
     "test_reproductions.py": "starts ale-py in a process for each finding",
     "test_vector_live.py": "ale-py's own vector environment waited for ever in its reset() there",
 }
+ENGINES = ("vcs/_hard", "vcs/_adjoint")
 POOL = ["tests/test_vector.py"]  # one Python thread, which drives the pool's
+INPUTS = "inputs of the fuzz targets"
+# what makes and drops machines, pools, snapshots, traces and sweeps
+LEAKS = [INPUTS, *(f"tests/test_{name}.py" for name in ("snapshot", "trace", "vector", "env", "adjoint"))]
 
 
 def parts(kind: str) -> list[str]:
-    """The test files of a sanitizer run, in order: all but those left out, or those of the pool."""
-    if kind == "thread":
-        return POOL
+    """The test files of a sanitizer run, in order: all but those left out, those of the pool, or LEAKS."""
+    if kind in ("thread", "leaks"):
+        return POOL if kind == "thread" else LEAKS
     files = [p for p in sorted((ROOT / "tests").rglob("test_*.py")) if p.name not in LEFT_OUT]
     order = {f"test_{name}.py": k for k, name in enumerate(FIRST)}
     return [str(p.relative_to(ROOT)) for p in sorted(files, key=lambda p: order.get(p.name, len(order)))]
 
 
+def engines() -> str:
+    """The last commit that changed the compiled engines; with "-dirty" if the tree changed them since."""
+    git = functools.partial(subprocess.run, cwd=ROOT, capture_output=True, text=True, check=True)
+    commit: str = git(["git", "log", "-1", "--format=%h", "--", *ENGINES]).stdout.strip()
+    return commit + "-dirty" * bool(git(["git", "status", "--porcelain", "--", *ENGINES]).stdout)
+
+
 @app.command()
 def sanitize(
-    kind: Annotated[str, typer.Argument(help="address or thread.")],
+    kind: Annotated[str, typer.Argument(help="address, leaks or thread.")],
     files: Annotated[list[str] | None, typer.Argument(help="Test files; all without.")] = None,
     journal: Annotated[Path, typer.Option(help="Finished files, one JSON line each.")] = SANITIZED,
 ) -> None:
@@ -386,9 +399,7 @@ def sanitize(
     if kind not in SUITES:
         console.print(f"there is no sanitizer {kind!r}; known are {', '.join(SUITES)}")
         raise typer.Exit(2)
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    commit = engines()
     done = {r["file"] for r in rows(journal) if (r["kind"], r["commit"]) == (kind, commit)}
     journal.parent.mkdir(parents=True, exist_ok=True)
     bad = 0
@@ -396,7 +407,10 @@ def sanitize(
         if file in done:
             continue
         began = time.monotonic()
-        words = [sys.executable, "-m", "pytest", "-m", "not slow", "-p", "no:cacheprovider", "-rs", file]
+        options = ["-m", "not slow", "-p", "no:cacheprovider", "-rs", "--durations=8"]
+        words = [sys.executable, "-m", "pytest", *options, file]
+        if kind == "leaks":
+            words = [] if file == INPUTS else [file]
         log = journal.parent / f"{kind}-{Path(file).stem}.log"
         with log.open("w") as out:
             code = subprocess.run(
@@ -411,7 +425,7 @@ def sanitize(
             "passed": counts.get("passed", 0),
             "failed": counts.get("failed", 0) + counts.get("error", 0),
             "skipped": counts.get("skipped", 0),
-            "reports": len(re.findall(REPORT, text)),
+            "reports": sum(int(n or 1) for n in re.findall(REPORT, text)),
             "code": code,
             "seconds": round(time.monotonic() - began),
             "date": datetime.date.today().isoformat(),

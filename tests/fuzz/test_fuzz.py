@@ -23,6 +23,10 @@ def test_short(name: str) -> None:
 FOUND: dict[str, tuple[str, Any]] = {
     "an edit inside a frame counted no instruction of code in RAM": ("moment", ("2K", 2, 0, 0, True)),
     "a damaged npz of an audit record gave a traceback": ("record", ("npz", [("byte", 106, 0)])),
+    "the client of the target, not the server, refused a path that begins with //": (
+        "server",
+        ("GET", ["", "", "", ""], []),
+    ),
     "a damaged zip file gave a traceback": (
         "archive",
         ("zip", 1, [("insert", 35, bytes(8)), ("drop", 4, 8)]),

@@ -1,16 +1,13 @@
 #!/usr/bin/env bash
 # Builds the engines with a sanitizer in a copy of the tree and runs something there.
 #   tests/sanitizers/run.sh address|thread [COMMAND...]
-#   tests/sanitizers/run.sh leaks [INPUTS]
+#   tests/sanitizers/run.sh leaks [TEST FILES]     LeakSanitizer, which needs no build of its own
 # COMMAND runs with the copy as current folder; without one: the tests that fit the sanitizer. See README.md.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD kind=${1:?address, thread or leaks}
 shift
-if [ "$kind" = leaks ]; then
-    kind=address
-    set -- "$root/.venv/bin/python" -m tests.sanitizers.leaks "$@"
-fi
+[ "$kind" != leaks ] || exec "$root/.venv/bin/python" -m tests.sanitizers.leaks "$@"
 tree=$root/out/$kind
 python=$root/.venv/bin/python
 mkdir -p "$tree"

@@ -51,6 +51,21 @@ def test_threads_do_not_matter() -> None:
         assert all(same(a, b) for a, b in zip(first, play(make(num_threads=threads), plan), strict=True))
 
 
+@pytest.mark.parametrize("shape", [
+    {}, {"img_height": 210, "img_width": 160}, {"img_height": 105, "img_width": 80}, {"img_height": 37, "img_width": 53},
+    {"img_height": 200, "img_width": 131, "maxpool": False}, {"img_width": 20}, {"img_height": 1, "img_width": 1},
+])  # fmt: skip
+@pytest.mark.parametrize("game", ["seaquest", "qbert", "air_raid"])
+def test_wide_pictures_are_equal(game: str, shape: dict[str, Any], rom: Any) -> None:
+    """Preprocessing 32 bytes at a time gives the bytes of the plain way (both are the same without AVX2)."""
+    rom(game)
+    settings = {"max_num_frames_per_episode": 30, "img_height": 84, **shape}
+    narrow = type("Narrow", (AtariVectorEnv,), {"_wide": 0})(game, N, num_threads=2, noop_max=5, **settings)
+    plan = actions(12, most=6)
+    for a, b in zip(play(make(game, **settings), plan), play(narrow, plan), strict=True):
+        assert same(a, b)
+
+
 def test_send_and_recv() -> None:
     plan = actions(12)
     env = make()

@@ -8,6 +8,8 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
@@ -26,6 +28,11 @@
 #include <sched.h>
 #endif
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define AVX2 __attribute__((target("avx2")))
+#endif
+
 #include "vcs_api.h"
 
 namespace py = pybind11;
@@ -34,13 +41,23 @@ namespace {
 
 constexpr int W = 160;
 constexpr int MAX_ROWS = 300;
+constexpr int SLACK = 32;                        // bytes behind the pixels of a picture that a wide load may touch
+
+// Gray pictures can be made 32 bytes at a time; the narrow way gives the same bytes (tests/test_vector.py compares).
+bool processor_is_wide() {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2");
+#else
+    return false;
+#endif
+}
 
 enum class Autoreset { next_step, same_step, disabled };
 
 struct Config {
     int frame_skip, stack, out_h, out_w, noop_max;
     int64_t max_frames;
-    bool gray, maxpool, episodic_life, life_loss_info, clip, fire_reset;
+    bool gray, maxpool, episodic_life, life_loss_info, clip, fire_reset, wide;
     Autoreset autoreset;
     uint32_t system_seed;
     int channels() const { return gray ? 1 : 3; }
@@ -118,6 +135,7 @@ inline void larger(uint8_t* out, const uint8_t* other, int n) {
 
 struct Colours {
     uint8_t gray[256];
+    uint8_t even[128];                           // gray of the even indices, which are nearly all there is
     uint8_t rgb[256][3];
 
     void convert(bool to_gray, const uint8_t* src, uint8_t* out) const {
@@ -127,6 +145,137 @@ struct Colours {
             for (int i = 0; i < W; i++) std::memcpy(out + 3 * i, rgb[src[i]], 3);
     }
 };
+
+#if defined(__x86_64__)
+namespace wide {
+
+inline AVX2 __m256i at(const uint8_t* p, int i) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p) + i);
+}
+
+inline AVX2 void put(uint8_t* p, int i, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p) + i, v); }
+
+inline AVX2 bool same_row(const uint8_t* a, const uint8_t* b) {
+    __m256i diff = _mm256_xor_si256(at(a, 0), at(b, 0));
+    for (int i = 1; i < W / 32; i++) diff = _mm256_or_si256(diff, _mm256_xor_si256(at(a, i), at(b, i)));
+    return _mm256_testz_si256(diff, diff);
+}
+
+// The gray row of `src`, or the larger of it and what `out` holds.
+template <bool LARGER>
+inline AVX2 void gray_row(const Colours& colours, const uint8_t* src, uint8_t* out) {
+    __m256i odd = at(src, 0);
+    for (int i = 1; i < W / 32; i++) odd = _mm256_or_si256(odd, at(src, i));
+    if (!_mm256_testz_si256(odd, _mm256_set1_epi8(1))) {
+        for (int i = 0; i < W; i++) out[i] = LARGER ? std::max(out[i], colours.gray[src[i]]) : colours.gray[src[i]];
+        return;
+    }
+    __m256i table[8];
+    for (int k = 0; k < 8; k++)
+        table[k] = _mm256_broadcastsi128_si256(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(colours.even + 16 * k)));
+    for (int i = 0; i < W / 32; i++) {
+        const __m256i px = at(src, i);           // even: bits 1 to 4 choose within a table, bits 5 to 7 the table
+        const __m256i low = _mm256_and_si256(_mm256_srli_epi16(px, 1), _mm256_set1_epi8(15));
+        const __m256i b5 = _mm256_slli_epi16(px, 2), b6 = _mm256_slli_epi16(px, 1);
+        __m256i v[4];
+        for (int k = 0; k < 4; k++)
+            v[k] = _mm256_blendv_epi8(_mm256_shuffle_epi8(table[2 * k], low),
+                                      _mm256_shuffle_epi8(table[2 * k + 1], low), b5);
+        __m256i all = _mm256_blendv_epi8(_mm256_blendv_epi8(v[0], v[1], b6), _mm256_blendv_epi8(v[2], v[3], b6), px);
+        if (LARGER) all = _mm256_max_epu8(all, at(out, i));
+        put(out, i, all);
+    }
+}
+
+// Env::compose for gray.
+AVX2 void compose(const Colours& colours, const uint8_t* a, const uint8_t* b, int rows, Picture& picture) {
+    int u = -1;
+    for (int r = 0; r < rows; r++, a += W) {
+        if (!r || !same_row(a, a - W) || (b && !same_row(b, b - W))) {
+            uint8_t* out = picture.px.data() + size_t(++u) * W;
+            gray_row<false>(colours, a, out);
+            if (b && !same_row(a, b)) gray_row<true>(colours, b, out);
+        }
+        picture.index[r] = uint8_t(u);
+        if (b) b += W;
+    }
+    picture.rows = rows;
+    picture.distinct = u + 1;
+}
+
+// An axis eight targets at a time: the samples of four lie in 16 bytes, `first` tells which, and each tap takes one
+// of them for every target.
+struct Eights {
+    struct Tap {
+        alignas(32) uint8_t where[32];
+        alignas(32) float weight[8];
+    };
+    std::vector<int> first;                      // of the fours
+    std::vector<Tap> taps;                       // groups * axis.taps
+    bool usable = true;                          // false: samples of four targets that do not fit into 16 bytes
+
+    explicit Eights(const Axis& axis) {
+        for (int x0 = 0; x0 < axis.target; x0 += 8) {
+            Tap none;
+            std::fill(none.where, none.where + 32, uint8_t(0x80));   // gives 0
+            std::fill(none.weight, none.weight + 8, 0.0f);
+            const size_t at = taps.size();
+            taps.resize(at + size_t(axis.taps), none);
+            for (int i = 0; i < 8; i++) {
+                const int x = std::min(x0 + i, axis.target - 1), lane = 16 * (i / 4);
+                if (i % 4 == 0) first.push_back(axis.first[x]);
+                for (int t = 0; t < axis.count[x]; t++) {
+                    const int byte = axis.first[x] + t - first.back();
+                    if (byte > 15) usable = false;
+                    taps[at + t].where[lane + 4 * (i % 4)] = uint8_t(byte);
+                    taps[at + t].weight[i] = axis.weight[size_t(x) * axis.taps + t];
+                }
+            }
+        }
+    }
+};
+
+// The horizontal sums of a gray row: the products are added in the order in which `across` adds them.
+template <int T>
+AVX2 void across(const Eights& axis, const uint8_t* src, float* out) {
+    const Eights::Tap* tap = axis.taps.data();
+    for (size_t g = 0; g < axis.first.size(); g += 2, tap += T, out += 8) {
+        const __m128i* left = reinterpret_cast<const __m128i*>(src + axis.first[g]);
+        const __m128i* right = reinterpret_cast<const __m128i*>(src + axis.first[g + 1]);
+        const __m256i px = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(left)),
+                                                   _mm_loadu_si128(right), 1);
+        __m256 sum = _mm256_setzero_ps();
+        for (int t = 0; t < T; t++) {
+            const __m256i where = _mm256_load_si256(reinterpret_cast<const __m256i*>(tap[t].where));
+            const __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_shuffle_epi8(px, where)),
+                                           _mm256_load_ps(tap[t].weight));
+            sum = t ? _mm256_add_ps(sum, v) : v;
+        }
+        _mm256_storeu_ps(out, sum);
+    }
+}
+
+// One row of the result from the sums of `taps` rows; n targets, and sums of the next whole eight.
+AVX2 void down(const float* const* rows, const float* weight, int taps, int n, uint8_t* out) {
+    for (int x = 0; x < n; x += 8) {
+        __m256 acc = _mm256_mul_ps(_mm256_set1_ps(weight[0]), _mm256_loadu_ps(rows[0] + x));
+        for (int t = 1; t < taps; t++)
+            acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_set1_ps(weight[t]), _mm256_loadu_ps(rows[t] + x)));
+        const __m256i whole = _mm256_cvtps_epi32(acc);    // to nearest even
+        const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+        const __m128i bytes = _mm_packus_epi16(words, words);
+        if (x + 8 <= n)
+            _mm_storel_epi64(reinterpret_cast<__m128i*>(out + x), bytes);
+        else {
+            const int64_t last = _mm_cvtsi128_si64(bytes);
+            std::memcpy(out + x, &last, size_t(n - x));
+        }
+    }
+}
+
+}  // namespace wide
+#endif
 
 template <int C, int T>
 void across(const Axis& axis, const float* src, float* out) {
@@ -167,10 +316,20 @@ struct Resizer {
     Axis ver, hor;
     int channels;
     bool equal, whole;
+#if defined(__x86_64__)
+    wide::Eights eights;
+    bool wide;
+#endif
 
     Resizer(int rows, const Config& c)
         : ver(rows, c.out_h), hor(W, c.out_w), channels(c.channels()),
-          equal(rows == c.out_h && W == c.out_w), whole(ver.whole && hor.whole) {}
+          equal(rows == c.out_h && W == c.out_w), whole(ver.whole && hor.whole)
+#if defined(__x86_64__)
+          ,
+          eights(hor), wide(c.wide && c.gray && hor.taps <= 4 && eights.usable)
+#endif
+    {
+    }
 
     void run(const Picture& pic, Scratch& tmp, uint8_t* out) const {
         const int bytes = W * channels, n = hor.target * channels;
@@ -179,6 +338,9 @@ struct Resizer {
             return;
         }
         if (whole) return blocks(pic, out);
+#if defined(__x86_64__)
+        if (wide) return eight_wide(pic, tmp, out);
+#endif
         for (int u = 0; u < pic.distinct; u++) {
             const uint8_t* src = pic.px.data() + size_t(u) * bytes;
             for (int i = 0; i < bytes; i++) tmp.wide[i] = src[i];
@@ -190,11 +352,7 @@ struct Resizer {
         float acc[W * 3];
         for (int d = 0; d < ver.target; d++, out += n) {
             const uint8_t* rows = pic.index + ver.first[d];
-            int twin = ver.twin[d];
-            if (twin >= 0 && !std::memcmp(rows, pic.index + ver.first[twin], ver.count[d])) {
-                std::memcpy(out, out - size_t(d - twin) * n, n);
-                continue;
-            }
+            if (repeated(pic, d, out, n)) continue;
             const float* w = ver.weight.data() + size_t(d) * ver.taps;
             const float* s = tmp.sums + size_t(rows[0]) * n;
             for (int x = 0; x < n; x++) acc[x] = w[0] * s[x];
@@ -205,6 +363,37 @@ struct Resizer {
             for (int x = 0; x < n; x++) out[x] = rounded(acc[x]);
         }
     }
+
+    // Row d of the result copied from an earlier one, if it must be equal.
+    bool repeated(const Picture& pic, int d, uint8_t* out, int n) const {
+        const int twin = ver.twin[d];
+        if (twin < 0 || std::memcmp(pic.index + ver.first[d], pic.index + ver.first[twin], ver.count[d])) return false;
+        std::memcpy(out, out - size_t(d - twin) * n, n);
+        return true;
+    }
+
+#if defined(__x86_64__)
+    void eight_wide(const Picture& pic, Scratch& tmp, uint8_t* out) const {
+        const int n = hor.target, stride = (n + 7) / 8 * 8;
+        for (int u = 0; u < pic.distinct; u++) {
+            const uint8_t* src = pic.px.data() + size_t(u) * W;
+            float* sums = tmp.sums + size_t(u) * stride;
+            switch (hor.taps) {
+            case 1: wide::across<1>(eights, src, sums); break;
+            case 2: wide::across<2>(eights, src, sums); break;
+            case 3: wide::across<3>(eights, src, sums); break;
+            default: wide::across<4>(eights, src, sums);
+            }
+        }
+        const float* rows[MAX_ROWS];
+        for (int d = 0; d < ver.target; d++, out += n) {
+            if (repeated(pic, d, out, n)) continue;
+            const int taps = ver.count[d];
+            for (int t = 0; t < taps; t++) rows[t] = tmp.sums + size_t(pic.index[ver.first[d] + t]) * stride;
+            wide::down(rows, ver.weight.data() + size_t(d) * ver.taps, taps, n, out);
+        }
+    }
+#endif
 
     // Whole numbers of samples on both axes: integer sums.
     void blocks(const Picture& pic, uint8_t* out) const {
@@ -422,7 +611,7 @@ private:
         int rows = sh.api->rows(m);
         if (resizer && resizer->ver.source == rows) return;
         resizer = std::make_unique<Resizer>(rows, sh.cfg);
-        picture.px.assign(size_t(rows) * W * sh.cfg.channels(), 0);
+        picture.px.assign(size_t(rows) * W * sh.cfg.channels() + SLACK, 0);
     }
 
     bool boot() {
@@ -529,6 +718,9 @@ private:
         const Config& c = sh.cfg;
         const Colours& colours = sh.colours[sh.api->pal(m) ? 1 : 0];
         const int rows = resizer->ver.source, bytes = W * c.channels();
+#if defined(__x86_64__)
+        if (c.wide && c.gray) return wide::compose(colours, a, b, rows, picture);
+#endif
         uint8_t second[W * 3];
         int u = -1;
         for (int r = 0; r < rows; r++, a += W) {
@@ -632,12 +824,15 @@ public:
         c.life_loss_info = number("life_loss_info");
         c.clip = number("clip");
         c.fire_reset = number("fire_reset");
+        c.wide = number("wide") && processor_is_wide();
         c.autoreset = Autoreset(number("autoreset"));
         c.system_seed = config["system_seed"].cast<uint32_t>();
         if (gray.size() != 512 || rgb.size() != 1536 || setup.size() != py::ssize_t(3 * handles.size()))
             throw py::type_error("a table has the wrong size");
         std::memcpy(shared.colours[0].gray, gray.data(), 256);
         std::memcpy(shared.colours[1].gray, gray.data() + 256, 256);
+        for (Colours& table : shared.colours)
+            for (int i = 0; i < 128; i++) table.even[i] = table.gray[2 * i];
         std::memcpy(shared.colours[0].rgb, rgb.data(), 768);
         std::memcpy(shared.colours[1].rgb, rgb.data() + 768, 768);
         const int32_t* s = setup.data();

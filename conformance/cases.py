@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from typing import Any
 
@@ -66,12 +65,3 @@ class Outcome:
             row["message"],
             row["difference"],
         )
-
-
-def fingerprint(paths: list[str]) -> str:
-    """Hash of the code under test: outcomes of another build must not be taken up again by ``--resume``."""
-    h = hashlib.sha256()
-    for path in sorted(paths):
-        with open(path, "rb") as f:
-            h.update(f.read())
-    return h.hexdigest()[:16]

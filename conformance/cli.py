@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 
 from conformance import golden, report, workers
-from conformance.cases import Case, Outcome, fingerprint
-from vcs import files
+from conformance.cases import Case, Outcome
+from vcs import files, journal
 from vcs.errors import VcsError
 
 CORE_GAMES = ["breakout", "ms_pacman", "pong", "qbert", "seaquest", "space_invaders"]
@@ -56,21 +56,6 @@ def _choose(text: str, available: list[str]) -> list[str]:
     return names
 
 
-def _stamp() -> str:
-    """Which code gave these outcomes: hash of the compiled machine and of the data it reads."""
-    import vcs
-
-    package = pathlib.Path(vcs.__file__).parent
-    files = [
-        *package.glob("_hard/*.so"),
-        *package.glob("_adjoint/*.so"),
-        *package.glob("*.py"),
-        *package.glob("soft/*.py"),
-        *package.glob("data/*.json"),
-    ]
-    return fingerprint([str(f) for f in files])
-
-
 def _run(
     command: str,
     runner: Callable[[Case], Outcome],
@@ -81,16 +66,16 @@ def _run(
     resume: bool,
 ) -> None:
     """Run, print, write, and end the process: 0 all equal, 1 a difference or error, 130 interrupted."""
-    stamp = _stamp()
+    stamp = journal.stamp("soft/*.py")
     if resume and path is None:
         raise VcsError("--resume needs --report FILE: the journal to take up lies beside the report")
-    journal = path.with_suffix(".journal") if path is not None else None
+    kept = path.with_suffix(".journal") if path is not None else None
     outcomes, complete = workers.run(
         runner,
         cases,
         jobs=jobs,
         timeout=timeout,
-        journal=journal,
+        journal=kept,
         resume=resume,
         stamp=stamp,
         console=console,
@@ -100,8 +85,8 @@ def _run(
         text = json.dumps(report.to_json(command, outcomes, complete=complete, stamp=stamp), indent=1)
         files.write_text(path, text + "\n")
         files.write_text(path.with_suffix(".xml"), report.to_junit(command, outcomes))
-        if complete and journal is not None:
-            journal.unlink(missing_ok=True)
+        if complete and kept is not None:
+            kept.unlink(missing_ok=True)
     if not complete:
         console.print(
             f"interrupted after {len(outcomes)} of {len(cases)} cases"

@@ -8,17 +8,14 @@ case is appended at once, so that Ctrl-C or a power cut loses only the cases in 
 from __future__ import annotations
 
 import collections
-import contextlib
-import errno
-import json
 import multiprocessing
 import os
 import pathlib
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -31,8 +28,7 @@ from rich.progress import (
 )
 
 from conformance.cases import DIFFERENT, EQUAL, ERROR, SKIPPED, Case, Outcome
-from vcs import files
-from vcs.errors import VcsError
+from vcs.journal import Journal
 
 Runner = Callable[[Case], Outcome]
 
@@ -128,24 +124,6 @@ def _serial(runner: Runner, cases: list[Case]) -> Iterator[Outcome]:
         yield outcome
 
 
-def _read_journal(path: pathlib.Path, stamp: str) -> dict[str, Outcome]:
-    """Finished outcomes of an interrupted run of the same code; a torn last line is ignored."""
-    done: dict[str, Outcome] = {}
-    if not path.exists():
-        return done
-    for line in path.read_text().splitlines():
-        with contextlib.suppress(ValueError, KeyError):
-            row: dict[str, Any] = json.loads(line)
-            if row["stamp"] == stamp and row["status"] in (EQUAL, DIFFERENT, SKIPPED):
-                outcome = Outcome.from_json(row)
-                done[outcome.case.key] = outcome
-    return done
-
-
-def _line(stamp: str, outcome: Outcome) -> str:
-    return json.dumps({"stamp": stamp, **outcome.to_json()}) + "\n"
-
-
 def run(
     runner: Runner,
     cases: list[Case],
@@ -160,15 +138,12 @@ def run(
     """Run all cases; returns the outcomes in the order of ``cases`` and whether the run was complete.
 
     ``jobs=0`` runs in this process (for debugging). Ctrl-C ends the run early; what is finished is returned.
+    Raises VcsError if the journal cannot be written.
     """
-    done: dict[str, Outcome] = {}
-    if journal is not None:
-        if resume:
-            done = _read_journal(journal, stamp)
-        # written anew, so that neither a torn last line nor another build's outcomes stay in it
-        files.write_text(journal, "".join(_line(stamp, o) for o in done.values()))
+    kept = None if journal is None else Journal(journal, stamp, resume=resume)
+    before = {} if kept is None else {k: Outcome.from_json(row) for k, row in kept.done.items()}
     wanted = {c.key for c in cases}
-    done = {k: v for k, v in done.items() if k in wanted}
+    done = {k: o for k, o in before.items() if k in wanted and o.status in (EQUAL, DIFFERENT, SKIPPED)}
     todo = [c for c in cases if c.key not in done]
     if done:
         console.print(f"resumed: {len(done)} of {len(cases)} cases were finished before")
@@ -181,20 +156,15 @@ def run(
         TimeRemainingColumn(),
         TextColumn("{task.fields[bad]}"),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with kept or nullcontext(), Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(cases), completed=len(done), bad="")
         bad = sum(o.status in (DIFFERENT, ERROR) for o in done.values())
         outcomes = _pooled(runner, todo, jobs, timeout) if jobs else _serial(runner, todo)
-        out = None
         try:
-            # unbuffered: what could not be written must not be tried again by close()
-            out = open(journal, "ab", buffering=0) if journal is not None else None  # noqa: SIM115
             for outcome in outcomes:
                 done[outcome.case.key] = outcome
-                if out is not None:
-                    line = _line(stamp, outcome).encode()
-                    if out.write(line) != len(line):
-                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if kept is not None:
+                    kept.add(outcome.case.key, outcome.to_json())
                 if outcome.status in (DIFFERENT, ERROR):
                     bad += 1
                     progress.console.print(
@@ -206,17 +176,10 @@ def run(
                     description=outcome.case.game,
                     bad=f"[red]{bad} not equal[/]" if bad else "",
                 )
-        except OSError as why:
-            raise VcsError(
-                f"the journal {journal} cannot be written ({why.strerror}): choose a --report elsewhere; the "
-                "same command with --resume goes on"
-            ) from None
         except KeyboardInterrupt:
             complete = False
         finally:
             outcomes.close()  # type: ignore[attr-defined]  # both are generators
-            if out is not None:
-                out.close()
     return [done[c.key] for c in cases if c.key in done], complete
 
 

@@ -144,12 +144,17 @@ def collect(
 def kills(
     n: Annotated[int, typer.Option("-n", min=1, help="Kills, over all commands.")] = 50,
     seed: Annotated[int, typer.Option(help="Other moments.")] = 0,
+    only: Annotated[str, typer.Option(help="One of the commands; all of them without.")] = "",
 ) -> None:
     """kill -9 at random moments of audit, relax, conformance and trace."""
     from tests import test_crash
 
-    share = -(-n // len(test_crash.COMMANDS))
-    for name in track(sorted(test_crash.COMMANDS), "commands", console=console):
+    if only and only not in test_crash.COMMANDS:
+        console.print(f"there is no command {only!r}; known are {', '.join(test_crash.COMMANDS)}")
+        raise typer.Exit(2)
+    names = [only] if only else sorted(test_crash.COMMANDS)
+    share = -(-n // len(names))
+    for name in track(names, "commands", console=console):
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
             outcome = test_crash.torture(name, share, Path(folder), seed)

@@ -6,6 +6,9 @@ import hashlib
 import itertools
 import json
 import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from typer.testing import CliRunner
 import vcs
 from vcs.data import load_json
 from vcs.errors import VcsError
+from vcs.journal import Journal
 from vcs.relax import collapsed, model, study
 from vcs.relax.cli import app
 from vcs.soft import relax
@@ -166,3 +170,52 @@ def test_command_writes_rows_and_a_figure(tmp_path) -> None:
     assert {row["kind"] for row in rows} >= {"branch", "fetch", "ram"}
     assert (tmp_path / "margins_glass.png").stat().st_size > 1000
     assert CliRunner().invoke(app, ["gradient", "--out", str(tmp_path)]).exit_code == 0
+
+
+def test_a_killed_study_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that a run had finished are taken up by the next one of the same settings, and by no other."""
+    made: list[str] = []
+    left = 7
+    original = Journal.keep
+
+    def keep(self: Journal, key: str, compute: Callable[[], Any]) -> Any:
+        def counted() -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            made.append(key)
+            return compute()
+
+        return original(self, key, counted)
+
+    monkeypatch.setattr(Journal, "keep", keep)
+
+    def go(folder: str, rows: int, frames: int = 20) -> list[str]:
+        nonlocal left
+        left = rows
+        made.clear()
+        words = ["delayed", "--game", "glass", "--frames", str(frames), "--out", str(tmp_path / folder)]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == (130 if left < 0 else 0), done.output
+        return list(made)
+
+    def tables(folder: str) -> dict[str, bytes]:
+        return {p.name: p.read_bytes() for p in sorted((tmp_path / folder).iterdir())}
+
+    every = go("calm", 1000)
+    assert len(every) == len(set(every)) > 30 and "delayed.journal" not in tables("calm")
+    assert go("wild", 7) == every[:7]
+    journal = tmp_path / "wild" / "delayed.journal"
+    with journal.open("ab") as file:
+        file.write(b'{"stamp": "torn')
+    assert go("wild", 5) == every[7:12]
+    kept = journal.read_bytes()
+    assert len(go("wild", 1000, frames=21)) == len(every), "rows of other settings are no rows of this run"
+    journal.write_bytes(kept)
+    assert go("wild", 1000) == every[12:]
+    assert tables("wild") == tables("calm")
+    journal.write_bytes(kept.replace(b'"stamp": "', b'"stamp": "other'))
+    assert go("wild", 1000) == every, "rows of other code are no rows of this run"
+    refused = CliRunner().invoke(app, ["shadow", "--game", "nobody", "--out", str(tmp_path / "new")])
+    assert isinstance(refused.exception, VcsError) and not (tmp_path / "new").exists()

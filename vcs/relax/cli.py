@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from vcs import files
+from vcs import files, journal, roms
 from vcs.errors import VcsError
 from vcs.relax import figures, model, study
 
@@ -33,6 +33,27 @@ def _progress(what: str) -> Iterator[Callable[[str, int, int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda _, done, total: bar.update(task, completed=done, total=total)
+
+
+_whole: list[journal.Keep] = []  # of `vcs relax all` while it runs
+
+
+@contextmanager
+def _pieces(out: Path, name: str, *games: str) -> Iterator[journal.Keep]:
+    """Where a command keeps finished rows until its files are written: NAME.journal, which goes then.
+
+    A row's key says all that it depends on, so a run with other settings begins anew. Within `vcs relax all`
+    the journal is that of the whole, so that its parts are not computed twice.
+    """
+    for game in games:
+        roms.find(game)  # one that is not there is refused before anything is written
+    if _whole:
+        yield _whole[0]
+        return
+    with journal.pieces(out / f"{name}.journal", journal.stamp("relax/*.py")) as found:
+        if found.done:
+            console.print(f"an earlier run left {len(found.done)} finished rows: going on", highlight=False)
+        yield found.keep
 
 
 def save(rows: Rows, out: Path, name: str) -> None:
@@ -69,29 +90,30 @@ def boundary(
 ) -> None:
     """The first differing instruction over alpha and T, full and collapsed machine, with the cast-margin
     model."""
-    with _progress("boundary") as tick:
-        rows = study.boundary(game, n, progress=tick)
-    save(rows, out, "boundary")
-    figures.boundary(rows, out / "boundary.png")
-    show(
-        rows,
-        [
-            "alpha",
-            "T",
-            "n_div",
-            "n_div_registers",
-            "p_branch",
-            "p_read",
-            "p_step",
-            "collapsed_n_div",
-            "collapsed_p_step",
-        ],
-        f"{game}: first differing instruction of {n} (- = exact)",
-    )
-    with _progress("cross-game") as tick:
-        cross = study.cross_game(progress=tick)
-    save(cross, out, "cross_game")
-    show(cross, ["game", "alpha", "T", "n_div", "collapsed_n_div"], "6000 instructions from reset")
+    with _pieces(out, "boundary", game) as keep:
+        with _progress("boundary") as tick:
+            rows = study.boundary(game, n, progress=tick, keep=keep)
+        save(rows, out, "boundary")
+        figures.boundary(rows, out / "boundary.png")
+        show(
+            rows,
+            [
+                "alpha",
+                "T",
+                "n_div",
+                "n_div_registers",
+                "p_branch",
+                "p_read",
+                "p_step",
+                "collapsed_n_div",
+                "collapsed_p_step",
+            ],
+            f"{game}: first differing instruction of {n} (- = exact)",
+        )
+        with _progress("cross-game") as tick:
+            cross = study.cross_game(progress=tick, keep=keep)
+        save(cross, out, "cross_game")
+        show(cross, ["game", "alpha", "T", "n_div", "collapsed_n_div"], "6000 instructions from reset")
 
 
 @app.command(epilog="Example: vcs relax heatmap --game pong --out relax")
@@ -126,26 +148,28 @@ def delayed(
     frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames after the boot.")] = 3000,
 ) -> None:
     """The first differing frame as T falls, with exact timing and with the ports' dropped cycle."""
-    with _progress("delayed") as tick:
-        rows = study.delayed(game, frames=frames, progress=tick)
-        control = study.delayed(
-            game, (0.14, 0.1444, 0.1446, 0.1448), frames=frames, progress=tick, drop_cycle=True
-        )
-        second = study.delayed(
-            game,
-            (0.14, 0.1442, 0.14437, 0.14439, 0.1444, 0.1445, 0.14455, 0.1446, 0.1447, 0.1448),
-            frames=min(frames, 2000),
-            actions=study.second_stream(min(frames, 2000)),
-            progress=tick,
-        )
-    save(rows, out, "delayed")
-    save(control, out, "delayed_cycle_dropped")
-    save(second, out, "delayed_second_stream")
-    figures.delayed(rows, out / "delayed.png")
-    columns = ["T", "frame", "ram_frame", "wrong_cast_frame"]
-    show(rows, columns, f"{game}: first differing frame of {frames} (- = exact)")
-    show(control, columns, "with the page-cross cycle of branches dropped, as the ports' hook does")
-    show(second, columns, "second action stream")
+    with _pieces(out, "delayed", game) as keep:
+        with _progress("delayed") as tick:
+            rows = study.delayed(game, frames=frames, progress=tick, keep=keep)
+            control = study.delayed(
+                game, (0.14, 0.1444, 0.1446, 0.1448), frames=frames, progress=tick, keep=keep, drop_cycle=True
+            )
+            second = study.delayed(
+                game,
+                (0.14, 0.1442, 0.14437, 0.14439, 0.1444, 0.1445, 0.14455, 0.1446, 0.1447, 0.1448),
+                frames=min(frames, 2000),
+                actions=study.second_stream(min(frames, 2000)),
+                progress=tick,
+                keep=keep,
+            )
+        save(rows, out, "delayed")
+        save(control, out, "delayed_cycle_dropped")
+        save(second, out, "delayed_second_stream")
+        figures.delayed(rows, out / "delayed.png")
+        columns = ["T", "frame", "ram_frame", "wrong_cast_frame"]
+        show(rows, columns, f"{game}: first differing frame of {frames} (- = exact)")
+        show(control, columns, "with the page-cross cycle of branches dropped, as the ports' hook does")
+        show(second, columns, "second action stream")
 
 
 @app.command(epilog="Example: vcs relax corner --games all --frames 3600 --out relax")
@@ -157,14 +181,16 @@ def corner(
     out: Out = Path("relax"),
 ) -> None:
     """Whether games stay exact at (6, 0.14), and what fails just outside, at alpha = 5 and at T = 0.15."""
-    with _progress("corner") as tick:
-        rows = study.corner(_games(games), frames, progress=tick)
-    save(rows, out, "corner")
-    show(
-        rows,
-        ["game", "mapper", "alpha", "T", "frame", "wrong_rom", "wrong_ram", "wrong_branch"],
-        f"first differing frame of {frames} (- = exact)",
-    )
+    chosen = _games(games)
+    with _pieces(out, "corner", *chosen) as keep:
+        with _progress("corner") as tick:
+            rows = study.corner(chosen, frames, progress=tick, keep=keep)
+        save(rows, out, "corner")
+        show(
+            rows,
+            ["game", "mapper", "alpha", "T", "frame", "wrong_rom", "wrong_ram", "wrong_branch"],
+            f"first differing frame of {frames} (- = exact)",
+        )
     bad = [r for r in rows if (r["alpha"], r["T"]) == study.CORNER and r["frame"] is not None]
     if bad:
         raise VcsError(
@@ -188,14 +214,24 @@ def shadow(
     frames: Annotated[int, typer.Option(min=1, max=1_000_000, help="Frames to play.")] = 1800,
 ) -> None:
     """Wrong casts by kind, computed beside the exact run without touching it."""
-    with _progress("shadow") as tick:
-        rows = study.shadow(game, frames=frames, progress=tick)
-    save(rows, out, "shadow")
-    show(
-        rows,
-        ["T", "rom_reads", "ram_reads", "other_reads", "branches", "wrong_rom", "wrong_ram", "wrong_branch"],
-        game,
-    )
+    with _pieces(out, "shadow", game) as keep:
+        with _progress("shadow") as tick:
+            rows = study.shadow(game, frames=frames, progress=tick, keep=keep)
+        save(rows, out, "shadow")
+        show(
+            rows,
+            [
+                "T",
+                "rom_reads",
+                "ram_reads",
+                "other_reads",
+                "branches",
+                "wrong_rom",
+                "wrong_ram",
+                "wrong_branch",
+            ],
+            game,
+        )
 
 
 @app.command(epilog="Example: vcs relax video --frames 3600 --out relax")
@@ -345,11 +381,17 @@ def everything(
     out: Out = Path("relax"),
 ) -> None:
     """Every table and figure but the video."""
-    boundary(out)
-    heatmap(out)
-    delayed(out, frames=frames)
-    shadow(out)
-    gradient(out)
-    corner(games, frames, out)
-    for game in _games(games)[:6]:
-        margins(game, out=out)
+    chosen = _games(games)
+    with _pieces(out, "all", *chosen) as keep:
+        _whole.append(keep)
+        try:
+            boundary(out)
+            heatmap(out)
+            delayed(out, frames=frames)
+            shadow(out)
+            gradient(out)
+            corner(games, frames, out)
+            for game in chosen[:6]:
+                margins(game, out=out)
+        finally:
+            _whole.clear()

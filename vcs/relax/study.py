@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from vcs import roms
+from vcs.journal import Keep, forget
 from vcs.machine import Machine
 from vcs.relax import collapsed, model
 
@@ -59,6 +63,11 @@ KEY_RESET: Final = 1
 
 def _quiet(_: str, __: int, ___: int) -> None:
     pass
+
+
+def _key(what: str, game: str, **settings: Any) -> str:
+    """What a row depends on, as the key of its piece in a journal (`Keep`)."""
+    return json.dumps([what, game, roms.find(game).sha256, settings])
 
 
 def fresh(game: str) -> Machine:
@@ -113,19 +122,23 @@ def boundary(
     n: int = 3000,
     settings: Sequence[tuple[float, float]] = BOUNDARY,
     progress: Progress = _quiet,
+    keep: Keep = forget,
 ) -> list[Row]:
     """Table 3.1 and 3.2: N_div on the full and on the collapsed machine, with the cast-margin model of both
     traces. One row a setting.
 
     game: a name. n: instructions at most. settings: (alpha, T) pairs. progress: called with (what, done,
-    all).
+    all). keep: a journal's, for a run that goes on where it was killed.
     """
     rom = Machine(game, protocol="xitari").rom
-    full = model.summary(instructions(game, n)[0], rom)
-    small = model.summary(collapsed.run(rom, n), rom) if len(rom) <= 4096 else None
-    rows = []
-    for k, (alpha, temperature) in enumerate(settings):
-        progress("boundary", k, len(settings))
+
+    @cache
+    def models() -> tuple[model.Margins, model.Margins | None]:
+        small = model.summary(collapsed.run(rom, n), rom) if len(rom) <= 4096 else None
+        return model.summary(instructions(game, n)[0], rom), small
+
+    def row_of(alpha: float, temperature: float) -> Row:
+        full, small = models()
         n_div, registers = first_difference(game, alpha, temperature, n)
         row: Row = {
             "game": game,
@@ -149,34 +162,44 @@ def boundary(
                 "collapsed_f_b": small.f_b,
                 "collapsed_p_step": model.p_step(small, alpha, temperature),
             }
-        rows.append(row)
+        return row
+
+    rows = []
+    for k, (alpha, temperature) in enumerate(settings):
+        progress("boundary", k, len(settings))
+        key = _key("boundary", game, n=n, alpha=alpha, T=temperature)
+        rows.append(keep(key, partial(row_of, alpha, temperature)))
     return rows
 
 
 def cross_game(
-    games: Sequence[str] = ("pong", "breakout", "space_invaders"), n: int = 6000, progress: Progress = _quiet
+    games: Sequence[str] = ("pong", "breakout", "space_invaders"),
+    n: int = 6000,
+    progress: Progress = _quiet,
+    keep: Keep = forget,
 ) -> list[Row]:
     """Table 3.4: N_div of several games from reset at four settings; a row each.
 
-    games: names. n: instructions at most. progress: called with (what, done, all).
+    games: names. n: instructions at most. progress: called with (what, done, all). keep: as in `boundary`.
     """
+
+    def row_of(game: str, alpha: float, temperature: float) -> Row:
+        rom = Machine(game, protocol="xitari").rom
+        return {
+            "game": game,
+            "alpha": alpha,
+            "T": temperature,
+            "n": n,
+            "n_div": first_difference(game, alpha, temperature, n)[0],
+            "collapsed_n_div": collapsed.n_div(rom, alpha, temperature, n) if len(rom) <= 4096 else None,
+        }
+
     rows = []
     for k, (alpha, temperature) in enumerate(CROSS):
         progress("cross", k, len(CROSS))
         for game in games:
-            rom = Machine(game, protocol="xitari").rom
-            rows.append(
-                {
-                    "game": game,
-                    "alpha": alpha,
-                    "T": temperature,
-                    "n": n,
-                    "n_div": first_difference(game, alpha, temperature, n)[0],
-                    "collapsed_n_div": collapsed.n_div(rom, alpha, temperature, n)
-                    if len(rom) <= 4096
-                    else None,
-                }
-            )
+            key = _key("cross_game", game, n=n, alpha=alpha, T=temperature)
+            rows.append(keep(key, partial(row_of, game, alpha, temperature)))
     return rows
 
 
@@ -211,23 +234,27 @@ def delayed(
     frames: int = 3000,
     actions: Sequence[int] | None = None,
     progress: Progress = _quiet,
+    keep: Keep = forget,
     **hook: bool,
 ) -> list[Row]:
     """Table 4.4: the first frame whose screen (and whose RAM) differs from the exact run, exact boot, for
     each T.
 
     game: a name. temperatures: a row each. alpha: of the branch gate. frames: to play. actions: of the
-    frames, default NOOP. progress: called with (what, done, all). hook: switches of `Machine.relax`.
+    frames, default NOOP. progress: called with (what, done, all). keep: as in `boundary`. hook: switches of
+    `Machine.relax`.
     """
     stream = [0] * frames if actions is None else list(actions)[:frames]
-    exact = list(_frames(_booted(game), stream))
-    rows = []
-    for k, temperature in enumerate(temperatures):
-        progress("delayed", k, len(temperatures))
+
+    @cache
+    def exact() -> list[tuple[int, int]]:
+        return list(_frames(_booted(game), stream))
+
+    def row_of(temperature: float) -> Row:
         m = _booted(game)
         m.relax(alpha, temperature, **hook)
         screen = ram = wrong = None
-        for i, (got, want) in enumerate(zip(_frames(m, stream), exact, strict=True), 1):
+        for i, (got, want) in enumerate(zip(_frames(m, stream), exact(), strict=True), 1):
             if wrong is None and m.relax_events:
                 wrong = i
             if ram is None and got[1] != want[1]:
@@ -235,18 +262,23 @@ def delayed(
             if got[0] != want[0]:
                 screen = i
                 break
-        rows.append(
-            {
-                "game": game,
-                "alpha": alpha,
-                "T": temperature,
-                "frames": frames,
-                "frame": screen,
-                "ram_frame": ram,
-                "wrong_cast_frame": wrong,
-                "first_wrong": m.relaxation["first"],
-            }
-        )
+        return {
+            "game": game,
+            "alpha": alpha,
+            "T": temperature,
+            "frames": frames,
+            "frame": screen,
+            "ram_frame": ram,
+            "wrong_cast_frame": wrong,
+            "first_wrong": m.relaxation["first"],
+        }
+
+    rows = []
+    played = zlib.crc32(bytes(stream))
+    for k, temperature in enumerate(temperatures):
+        progress("delayed", k, len(temperatures))
+        key = _key("delayed", game, T=temperature, alpha=alpha, frames=frames, actions=played, **hook)
+        rows.append(keep(key, partial(row_of, temperature)))
     return rows
 
 
@@ -255,32 +287,36 @@ def shadow(
     temperatures: Sequence[float] = (0.14, 0.144, 0.1444, 0.145, 0.15),
     frames: int = 1800,
     progress: Progress = _quiet,
+    keep: Keep = forget,
 ) -> list[Row]:
     """Casts computed but not applied: how many of each kind would round wrong (relaxation.md 3.3).
 
-    game: a name. temperatures: a row each. frames: to play. progress: called with (what, done, all).
+    game: a name. temperatures: a row each. frames: to play. progress: called with (what, done, all). keep:
+    as in `boundary`.
     """
-    rows = []
-    for k, temperature in enumerate(temperatures):
-        progress("shadow", k, len(temperatures))
+
+    def row_of(temperature: float) -> Row:
         m = _booted(game)
         m.relax(6.0, temperature, shadow=True)
         for _ in range(frames):
             m.set_inputs()
             m.run_frame()
         counts = m.relaxation
-        rows.append(
-            {
-                "game": game,
-                "T": temperature,
-                "frames": frames,
-                "rom_reads": counts["rom"],
-                "ram_reads": counts["ram"],
-                "other_reads": counts["other"],
-                "branches": counts["branches"],
-                **{f"wrong_{kind}": n for kind, n in counts["wrong"].items()},
-            }
-        )
+        return {
+            "game": game,
+            "T": temperature,
+            "frames": frames,
+            "rom_reads": counts["rom"],
+            "ram_reads": counts["ram"],
+            "other_reads": counts["other"],
+            "branches": counts["branches"],
+            **{f"wrong_{kind}": n for kind, n in counts["wrong"].items()},
+        }
+
+    rows = []
+    for k, temperature in enumerate(temperatures):
+        progress("shadow", k, len(temperatures))
+        rows.append(keep(_key("shadow", game, T=temperature, frames=frames), partial(row_of, temperature)))
     return rows
 
 
@@ -289,42 +325,46 @@ def corner(
     frames: int = 3600,
     settings: Sequence[tuple[float, float]] = (CORNER, (5.0, 0.14), (6.0, 0.15)),
     progress: Progress = _quiet,
+    keep: Keep = forget,
 ) -> list[Row]:
     """For each game and setting: wrong casts and the first frame that differs from the exact run (None:
     exact).
 
-    games: names. frames: to play. settings: (alpha, T) pairs. progress: called with (what, done, all).
+    games: names. frames: to play. settings: (alpha, T) pairs. progress: called with (what, done, all). keep:
+    as in `boundary`.
     """
+
+    @lru_cache(maxsize=1)
+    def exact(game: str) -> list[tuple[int, int]]:
+        return list(_frames(_booted(game), [0] * frames))
+
+    def row_of(game: str, alpha: float, temperature: float) -> Row:
+        m = _booted(game)
+        m.relax(alpha, temperature)
+        frame = None
+        for i, (got, want) in enumerate(zip(_frames(m, [0] * frames), exact(game), strict=True), 1):
+            if got != want:
+                frame = i
+                break
+        counts = m.relaxation
+        return {
+            "game": game,
+            "mapper": m.mapper,
+            "alpha": alpha,
+            "T": temperature,
+            "frames": frames,
+            "frame": frame,
+            "wrong_rom": counts["wrong"]["rom"],
+            "wrong_ram": counts["wrong"]["ram"],
+            "wrong_branch": counts["wrong"]["branch"],
+        }
+
     rows = []
     for k, game in enumerate(games):
         progress("corner", k, len(games))
-        exact: list[tuple[int, int]] = []
         for alpha, temperature in settings:
-            m = _booted(game)
-            start = m.snapshot()
-            if not exact:
-                exact = list(_frames(m, [0] * frames))
-                m.restore(start)
-            m.relax(alpha, temperature)
-            frame = None
-            for i, (got, want) in enumerate(zip(_frames(m, [0] * frames), exact, strict=True), 1):
-                if got != want:
-                    frame = i
-                    break
-            counts = m.relaxation
-            rows.append(
-                {
-                    "game": game,
-                    "mapper": m.mapper,
-                    "alpha": alpha,
-                    "T": temperature,
-                    "frames": frames,
-                    "frame": frame,
-                    "wrong_rom": counts["wrong"]["rom"],
-                    "wrong_ram": counts["wrong"]["ram"],
-                    "wrong_branch": counts["wrong"]["branch"],
-                }
-            )
+            key = _key("corner", game, frames=frames, alpha=alpha, T=temperature)
+            rows.append(keep(key, partial(row_of, game, alpha, temperature)))
     return rows
 
 

@@ -14,3 +14,7 @@ soft       instructions/s of the differentiable       -
 
 ``python -m bench report FILES`` writes ``bench/RESULTS.md`` and its bar chart from the JSON files.
 """
+
+from vcs import command
+
+command.quiet("bench")

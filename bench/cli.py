@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pathlib
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from bench import harness
 from vcs import files
+from vcs.command import INTERRUPTED
 from vcs.data import load_csv
 from vcs.errors import VcsError
 
@@ -73,7 +73,8 @@ def _run(
             settings["note"] = note
         files.write_text(path, harness.to_json(name, rows, settings))
     if interrupted:
-        sys.exit(130)
+        console.print(f"interrupted after {len(rows)} rows")
+        sys.exit(INTERRUPTED)
 
 
 @app.command(epilog="Example: python -m bench rollout --games pong")
@@ -148,17 +149,3 @@ def report(
 
     r.write(results, into)
     console.print(f"{into}: {len(results)} benches")
-
-
-def guarded(command: Callable[[], object]) -> None:
-    """Run a command; bad input ends in one sentence and exit code 2."""
-    try:
-        command()
-    except VcsError as e:
-        Console(stderr=True).print(str(e), style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(2)
-
-
-def main() -> None:
-    """Entry point of ``python -m bench``."""
-    guarded(app)

@@ -31,6 +31,7 @@ from rich.table import Table
 import vcs
 from bench.study import collect, run
 from vcs import files, layout
+from vcs.command import INTERRUPTED
 from vcs.errors import VcsError
 from vcs.gradient import grads
 from vcs.trace import NOBODY
@@ -245,7 +246,7 @@ def main(
 ) -> None:
     """Compare the gradients of both rule sets with exact one-bit interventions."""
     console = Console(width=130)
-    results = collect(
+    results, interrupted = collect(
         "faithfulness",
         games,
         {"warmup": warmup, "pixels": pixels, "cells": cells},
@@ -273,6 +274,8 @@ def main(
     console.print(table)
     if picture is not None and rows:
         plot(rows, picture)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

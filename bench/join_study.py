@@ -27,6 +27,7 @@ import vcs
 from bench.study import collect, run
 from vcs import join, layout
 from vcs._adjoint import sweep
+from vcs.command import INTERRUPTED
 from vcs.gradient import weighting
 
 FRAMES = 2
@@ -158,7 +159,7 @@ def main(
 ) -> None:
     """Compare the control rules with the machine's own effects."""
     console = Console(width=130)
-    results = collect(
+    results, interrupted = collect(
         "join",
         games,
         {"warmup": warmup, "bits": bits},
@@ -169,7 +170,7 @@ def main(
     )
     rows = list(results.values())
     if not rows:
-        return
+        raise typer.Exit(INTERRUPTED if interrupted else 0)
     for name in ("met", "same time", "seconds per frame"):
         console.print(f"{name}: {np.mean([row[name] for row in rows]):.3f}")
     steps = np.mean([row["steps"] for row in rows], axis=0)
@@ -186,6 +187,8 @@ def main(
                 shares = (right / effects, right / max(1, predictions), equal / effects)
                 table.add_row(cause, rule, str(len(some)), str(effects), *(f"{x:.3f}" for x in shares))
     console.print(table)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
+from vcs.command import deaf, guarded
 from vcs.data import load_csv
 from vcs.env.vector import AtariVectorEnv, EnvSnapshot
 
@@ -157,12 +158,11 @@ def main() -> int:
     )
     wrong = []
     work = [(game, args.seed, steps, i) for i, game in enumerate(games)]
-    with (
-        Progress(console=console) as progress,
-        multiprocessing.get_context("spawn").Pool(
+    with deaf():
+        pool = multiprocessing.get_context("spawn").Pool(
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        ) as workers,
-    ):
+        )
+    with Progress(console=console) as progress, pool as workers:
         bar = progress.add_task("each alone", total=args.envs)
         for i, crc in enumerate(workers.imap(alone, work)):
             progress.advance(bar)
@@ -176,7 +176,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    guarded(lambda: sys.exit(main()), "bench.soak")

@@ -11,8 +11,9 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from bench.cli import chosen_games, guarded
+from bench.cli import chosen_games
 from vcs import files
+from vcs.command import guarded
 from vcs.errors import VcsError
 
 
@@ -24,8 +25,8 @@ def collect(
     study: Callable[[str], dict[str, Any]],
     line: Callable[[dict[str, Any]], str],
     console: Console,
-) -> dict[str, Any]:
-    """The results of a study by game, those that ``path`` holds already first.
+) -> tuple[dict[str, Any], bool]:
+    """The results of a study by game, those that ``path`` holds already first, and whether Ctrl-C came.
 
     games: as in `chosen_games`. settings: what a file must have been made with to be continued. study: of
     one game. line: what to say of a result. Ctrl-C ends it with what there is. Raises VcsError for an unknown
@@ -41,6 +42,7 @@ def collect(
                 raise VcsError(f"{path} was made with {data['settings']}: use those settings or another file")
         _save(path, data)  # so that a place that cannot be written is refused before the work, not after
     results: dict[str, Any] = data["games"]
+    interrupted = False
     try:
         for game in wanted:
             if game in results:
@@ -50,8 +52,9 @@ def collect(
             if path is not None:
                 _save(path, data)
     except KeyboardInterrupt:
-        console.print("stopped; what there is:")
-    return results
+        interrupted = True
+        console.print("interrupted; what there is:")
+    return results, interrupted
 
 
 def _save(path: pathlib.Path, data: dict[str, Any]) -> None:
@@ -74,4 +77,4 @@ def run(main: Callable[..., None]) -> None:
     """Run a study's ``main`` as the command line of its module."""
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(main)
-    guarded(app)
+    guarded(app, "bench")

@@ -17,3 +17,7 @@ One case (``cases.Case``) is one game under one set of parameters; it is run in 
 (``workers``), because some images end an ale-py process, and gives an ``Outcome``. Nothing here knows
 a game by name: a difference is located (``locate``), never excused.
 """
+
+from vcs import command
+
+command.quiet("conformance")

@@ -15,6 +15,7 @@ from rich.console import Console
 from conformance import golden, report, workers
 from conformance.cases import Case, Outcome
 from vcs import files, journal
+from vcs.command import INTERRUPTED
 from vcs.errors import VcsError
 
 CORE_GAMES = ["breakout", "ms_pacman", "pong", "qbert", "seaquest", "space_invaders"]
@@ -92,7 +93,7 @@ def _run(
             f"interrupted after {len(outcomes)} of {len(cases)} cases"
             + ("; repeat the command with --resume to go on" if path is not None else "")
         )
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     if not outcomes:
         raise VcsError("there was nothing to compare: no record matches --games")
     sys.exit(0 if report.ok(outcomes) else 1)
@@ -343,12 +344,3 @@ def document(
         raise VcsError(f"cannot read a report ({e}): give JSON files written with --report") from None
     files.write_text(into, text)
     console.print(f"{into}: {len(reports)} tables")
-
-
-def main() -> None:
-    """Entry point; bad input ends in one sentence and exit code 2."""
-    try:
-        app()
-    except VcsError as e:
-        Console(stderr=True).print(str(e), style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(2)

@@ -28,6 +28,7 @@ from rich.progress import (
 )
 
 from conformance.cases import DIFFERENT, EQUAL, ERROR, SKIPPED, Case, Outcome
+from vcs.command import deaf
 from vcs.journal import Journal
 
 Runner = Callable[[Case], Outcome]
@@ -38,15 +39,13 @@ def _serve(conn: Connection, runner: Runner) -> None:
     while True:
         try:
             case = conn.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         if case is None:
             return
         start = time.monotonic()
         try:
             outcome = runner(case)
-        except KeyboardInterrupt:
-            return
         except Exception as e:  # whatever it is, it belongs in the report, with its traceback
             outcome = Outcome(
                 case,
@@ -63,7 +62,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.conn, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, runner), daemon=True)
-        self.process.start()
+        with deaf():
+            self.process.start()
         theirs.close()
         self.case: Case | None = None
         self.deadline = 0.0

@@ -34,6 +34,8 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from vcs.command import guarded
+
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "reliability.json"
 PAGE = ROOT / "docs" / "reliability.md"
@@ -485,7 +487,7 @@ COLUMNS = {
 }
 
 
-def guarded(test: str) -> bool:
+def is_test(test: str) -> bool:
     """Whether `file::function` is a test of this tree."""
     file, _, function = test.partition("::")
     path = ROOT / file
@@ -498,7 +500,7 @@ def report(
 ) -> None:
     """Write docs/reliability.md."""
     whole = read()
-    missing = [f["guard"] for f in whole["faults"] if not guarded(f["guard"])]
+    missing = [f["guard"] for f in whole["faults"] if not is_test(f["guard"])]
     if missing:
         console.print(f"these tests guard a fault but do not exist: {', '.join(missing)}")
         raise typer.Exit(2)
@@ -555,4 +557,4 @@ def shown(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    app()
+    guarded(app, "tests.reliability")

@@ -19,7 +19,7 @@ def test_the_page_is_up_to_date() -> None:
 
 
 def test_every_fault_is_guarded() -> None:
-    missing = [f["guard"] for f in reliability.read()["faults"] if not reliability.guarded(f["guard"])]
+    missing = [f["guard"] for f in reliability.read()["faults"] if not reliability.is_test(f["guard"])]
     assert not missing
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from vcs.errors import VcsError
+from vcs.command import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -13,22 +13,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     Exit codes: 0 done; 2 something given cannot be used, with one sentence on standard error; 130
     interrupted.
     """
-    try:
+    def command() -> None:
         from vcs import cli
 
         cli.run(sys.argv[1:] if argv is None else list(argv))
-    except VcsError as error:
-        print(f"vcs: {error}", file=sys.stderr)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "vcs":
-            raise
-        print(f"vcs: this command needs the package {error.name}, which is not installed: "
-              "pip install 'glassvcs[all]'", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("vcs: interrupted", file=sys.stderr)
-        sys.exit(130)
+
+    guarded(command, "vcs", last=argv is None)
 
 
 if __name__ == "__main__":

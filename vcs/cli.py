@@ -20,6 +20,7 @@ from rich.table import Table
 
 import vcs
 from vcs import actions, files, roms
+from vcs.command import INTERRUPTED
 from vcs.errors import VcsError
 
 if TYPE_CHECKING:
@@ -226,6 +227,8 @@ def run_frames(
     table.add_row("registers", " ".join(f"{k}={v:02X}" for k, v in state["registers"].items()))
     table.add_row("written", f"{out}/screen.png ram.bin state.json")
     console.print(table)
+    if done < frames:
+        raise typer.Exit(INTERRUPTED)
 
 
 def trace(

@@ -1,6 +1,14 @@
 """``python -m tests.fuzz``; see runner.py."""
 
-from tests.fuzz.runner import app
+from vcs.command import guarded
+
+
+def main() -> None:
+    """Run the command line and end the process; Ctrl-C may come while it is still imported."""
+    from tests.fuzz.runner import app
+
+    app()
+
 
 if __name__ == "__main__":
-    app()
+    guarded(main, "tests.fuzz")

@@ -40,6 +40,7 @@ from rich.table import Table
 
 from tests.fuzz import searching
 from tests.fuzz.targets import TARGETS
+from vcs.command import INTERRUPTED, deaf
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console()
@@ -86,12 +87,9 @@ def _worker(conn: Connection) -> None:
     while True:
         try:
             name, number, examples, last = conn.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
-        try:
-            conn.send(chunk(name, number, examples, last))
-        except KeyboardInterrupt:
-            return
+        conn.send(chunk(name, number, examples, last))
 
 
 class Worker:
@@ -109,7 +107,8 @@ class Worker:
             context = multiprocessing.get_context("spawn")
             self._conn, theirs = context.Pipe()
             self._process = context.Process(target=_worker, args=(theirs,), daemon=True)
-            self._process.start()
+            with deaf():
+                self._process.start()
             theirs.close()
         why = f"no answer within {timeout:.0f} s"
         try:
@@ -221,7 +220,7 @@ def run(
                             raise typer.Exit(1)
     except KeyboardInterrupt:
         console.print("interrupted: the same command goes on")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         worker.close()
     summary(journal)

@@ -37,6 +37,7 @@ import vcs
 from tests.carts import LAYOUTS, Layout, ar_image
 from tests.fuzz import searching
 from vcs.asm import OPCODES, format_instruction
+from vcs.command import deaf, guarded
 
 FRAMES = 30
 # The name of the file picks score and lives rules. They read RAM over the bus, and code that a frame begins
@@ -72,7 +73,7 @@ def _reference(conn: Connection) -> None:
     while True:
         try:
             path, actions = conn.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         ale = ale_py.ALEInterface()
         ale.setInt("random_seed", 0)
@@ -102,7 +103,8 @@ class Reference:
         if self._conn is None:
             self._conn, theirs = self._context.Pipe()
             self._process = self._context.Process(target=_reference, args=(theirs,), daemon=True)
-            self._process.start()
+            with deaf():
+                self._process.start()
             theirs.close()
         try:
             self._conn.send((str(path), list(actions)))
@@ -565,4 +567,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    guarded(lambda: typer.run(main), "tests.fuzz.twin")

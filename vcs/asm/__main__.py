@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from vcs import roms
 from vcs.asm import assemble, disassemble
+from vcs.command import guarded
 from vcs.errors import VcsError
 from vcs.files import write_bytes, write_text
 
@@ -40,8 +40,4 @@ def run(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        run()
-    except VcsError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    guarded(run, "vcs.asm")

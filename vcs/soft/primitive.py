@@ -14,6 +14,7 @@ thousand times faster, at the trace's starting state only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -123,6 +124,7 @@ class Rollout:
         self.trace = trace
         self.rules = rules
         self.pixels = _pixel_array(pixels, trace)
+        self._settings: dict[str, Any] = {"rules": rules, "alpha": alpha, "T": T, "mode": mode}
         self._start = start(trace, rules)
         outputs = forward(trace, self.pixels)
         bounds = np.cumsum([0] + [len(outputs[name]) for name in OUTPUTS])
@@ -149,6 +151,10 @@ class Rollout:
 
         self._run = primitive(run)
         defvjp_argnums(self._run, rule)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as what it was made of; a primitive of autograd is a local function."""
+        return partial(Rollout, pixels=self.pixels, **self._settings), (self.trace,)
 
     def start(self) -> dict[str, Array]:
         """The state to differentiate at: copies of what the trace began with (`start`)."""

@@ -13,7 +13,8 @@ pixels are compared with the trace. The rules are those of docs/gradients.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -114,6 +115,12 @@ class Replay:
         self.missile0 = source.segments["pos"][:, tia.M0].tolist()
         if mode == "full":
             relax.refuse_code(source.instr, source.rom, self.T)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as what it was made of; the preparations hold functions of autograd."""
+        how: dict[str, Any] = {"rules": self.rules, "alpha": self.alpha, "T": self.T, "mode": self.mode}
+        how |= {"control": self.control, "pixels": self.pixels, "check": self.check}
+        return partial(Replay, **how), (self.trace,)
 
     def _pixels_by_segment(self) -> dict[int, npt.NDArray[np.int64]]:
         """Segment -> which of the wanted pixels it drew."""
@@ -679,13 +686,24 @@ class Outputs:
 
     pixels float64[P]: the pixels asked for, palette indices. ram [128], registers [4], flags [6], pc [1],
     tia [64], positions [5], cart [c]: the state after the last instruction, as numbers (bytes under both
-    rule sets).
+    rule sets). Pickled and copied as these arrays; VcsError while autograd differentiates them.
     """
+
+    NAMES: ClassVar = ("pixels", "ram", "registers", "flags", "pc", "tia", "positions", "cart")
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    @property
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = {name: getattr(self, name) for name in self.NAMES}
+        if any(isbox(part) for part in parts.values()):
+            raise VcsError(
+                "outputs that autograd is differentiating cannot be pickled or copied: do it with those of a "
+                "call outside the function that is differentiated"
+            )
+        return _outputs, (parts,)
+
+    @cached_property
     def pixels(self) -> Any:
         run = self._run
         total = len(run.replay.pixels)
@@ -701,38 +719,45 @@ class Outputs:
         values = anp.concatenate([*(v for _, v in run.drawn), np.zeros(1)])
         return values[back] + np.where(back == len(order), old, 0.0)
 
-    @property
+    @cached_property
     def ram(self) -> Any:
         return self._run.op.pack(*[self._run.ram_cell(i) for i in range(layout.RAM_SIZE)])
 
-    @property
+    @cached_property
     def registers(self) -> Any:
         cpu = self._run.cpu
         return self._run.op.pack(cpu.a, cpu.x, cpu.y, cpu.sp)
 
-    @property
+    @cached_property
     def flags(self) -> Any:
         cpu = self._run.cpu
         return self._run.op.pack_numbers(cpu.n, cpu.v, cpu.d, cpu.i, cpu.z, cpu.c)
 
-    @property
+    @cached_property
     def pc(self) -> Any:
         return self._run.op.pack_numbers(self._run.cpu.pc)
 
-    @property
+    @cached_property
     def tia(self) -> Any:
         cell = self._run.tia.cell
         return self._run.op.pack(*[cell(layout.TIA_W + r) for r in range(layout.TIA_W_SIZE)])
 
-    @property
+    @cached_property
     def positions(self) -> Any:
         cell = self._run.tia.cell
         return self._run.op.pack_numbers(*[cell(layout.POSITION + o) for o in range(5)])
 
-    @property
+    @cached_property
     def cart(self) -> Any:
         run = self._run
         return run.op.pack(*[run.cart.ram_cell(i) for i in range(len(run.trace.cart0))])
+
+
+def _outputs(parts: dict[str, Any]) -> Outputs:
+    """`Outputs` that were pickled or copied."""
+    new = Outputs.__new__(Outputs)
+    new.__dict__.update(parts)
+    return new
 
 
 def isbox(value: Any) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -26,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vcs import files, roms
+from vcs.command import deaf
 from vcs.data import load_csv, load_json
 from vcs.errors import VcsError
 from vcs.xai import methods, metrics, records
@@ -260,19 +260,6 @@ def _cluster(tasks: list[Task], scheduler: str | None) -> Iterator[Done]:
                 return
 
 
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes started meanwhile ignore Ctrl-C: the driver ends them, without a traceback of each."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _processes(tasks: list[Task], jobs: int) -> Iterator[Done]:
     """`_results` on worker processes of this machine.
 
@@ -290,7 +277,7 @@ def _processes(tasks: list[Task], jobs: int) -> Iterator[Done]:
             n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs", batch_size=1
         )
         try:
-            with _deaf():  # the workers start here
+            with deaf():  # the workers start here
                 results = parallel(delayed(_numbered)(k, t, os.getpid()) for k, t in list(left.items()))
             for number, done in results:
                 del left[number]

@@ -21,6 +21,7 @@ from rich.progress import (
 from rich.table import Table
 
 from vcs import files
+from vcs.command import INTERRUPTED
 from vcs.errors import VcsError
 from vcs.xai.labels import LABEL_HEADS, LabelTable
 
@@ -122,7 +123,7 @@ def audit(
         console.print("[yellow]interrupted: run the same command again to continue[/yellow]")
     show_leaderboard(run.finish(out, summary))
     if summary.interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
     if summary.failures:
         raise typer.Exit(1)
 

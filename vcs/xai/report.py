@@ -19,6 +19,7 @@ import numpy as np
 
 import vcs
 from vcs import files, pictures, roms
+from vcs.command import deaf
 from vcs.errors import VcsError
 from vcs.xai import audit, figures, methods, metrics, records
 from vcs.xai.state import State
@@ -235,7 +236,8 @@ def _parallel(tasks: Sequence[tuple[str, list[tuple[str, str]], str]], jobs: int
         from joblib import Parallel, delayed
     except ImportError:
         raise VcsError("several jobs need joblib: pip install 'glassvcs[xai]', or use --jobs 1") from None
-    return Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_images)(t) for t in tasks)
+    with deaf():  # the workers start here
+        return Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_images)(t) for t in tasks)
 
 
 def _method(row: audit.Row) -> methods.Method:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vcs.command import guarded
 from vcs.data import load_json
 from vcs.errors import VcsError
 from vcs.xai import audit, methods, records
@@ -152,8 +152,4 @@ def main(folder: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", metavar="DIR", help="folder that `vcs audit` wrote")
-    try:
-        main(parser.parse_args().folder)
-    except VcsError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    guarded(lambda: main(parser.parse_args().folder), "vcs.xai.tables")

@@ -102,7 +102,9 @@ def test_a_study_goes_on_where_it_stopped(tmp_path: pathlib.Path) -> None:
         return {"frames": len(game)}
 
     def collected(games: str) -> dict[str, int]:
-        return collect("made up", games, {"warmup": 3}, path, study, str, Console(quiet=True))
+        found, interrupted = collect("made up", games, {"warmup": 3}, path, study, str, Console(quiet=True))
+        assert interrupted == ("qbert" in games)
+        return found
 
     assert collected("pong,qbert,breakout") == {"pong": {"frames": 4}}
     asked.clear()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, Phase, settings
+from vcs import command
+
+command.quiet("tests.fuzz")  # before the imports that take long
+
+from hypothesis import HealthCheck, Phase, settings  # noqa: E402
 
 
 def searching(examples: int) -> settings:

@@ -13,6 +13,7 @@ finding is shrunk by hypothesis and written beside the journal. Exit code 1 if a
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import faulthandler
 import importlib.util
@@ -89,7 +90,9 @@ def _worker(conn: Connection) -> None:
             name, number, examples, last = conn.recv()
         except EOFError:
             return
-        conn.send(chunk(name, number, examples, last))
+        answer = chunk(name, number, examples, last)
+        with contextlib.suppress(BrokenPipeError):  # the driver was interrupted meanwhile
+            conn.send(answer)
 
 
 class Worker:

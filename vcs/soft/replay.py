@@ -705,6 +705,7 @@ class Outputs:
 
     @cached_property
     def pixels(self) -> Any:
+        """float64[P]: the colours of the pixels asked for, palette indices."""
         run = self._run
         total = len(run.replay.pixels)
         if not run.drawn:
@@ -721,34 +722,41 @@ class Outputs:
 
     @cached_property
     def ram(self) -> Any:
+        """float64[128]: RAM at the end."""
         return self._run.op.pack(*[self._run.ram_cell(i) for i in range(layout.RAM_SIZE)])
 
     @cached_property
     def registers(self) -> Any:
+        """float64[4]: A X Y SP at the end."""
         cpu = self._run.cpu
         return self._run.op.pack(cpu.a, cpu.x, cpu.y, cpu.sp)
 
     @cached_property
     def flags(self) -> Any:
+        """float64[6]: N V D I Z C at the end."""
         cpu = self._run.cpu
         return self._run.op.pack_numbers(cpu.n, cpu.v, cpu.d, cpu.i, cpu.z, cpu.c)
 
     @cached_property
     def pc(self) -> Any:
+        """float64[1]: the program counter at the end."""
         return self._run.op.pack_numbers(self._run.cpu.pc)
 
     @cached_property
     def tia(self) -> Any:
+        """float64[64]: the TIA's write registers at the end."""
         cell = self._run.tia.cell
         return self._run.op.pack(*[cell(layout.TIA_W + r) for r in range(layout.TIA_W_SIZE)])
 
     @cached_property
     def positions(self) -> Any:
+        """float64[5]: where P0 P1 M0 M1 and the ball are at the end."""
         cell = self._run.tia.cell
         return self._run.op.pack_numbers(*[cell(layout.POSITION + o) for o in range(5)])
 
     @cached_property
     def cart(self) -> Any:
+        """float64[c]: the cartridge's RAM at the end."""
         run = self._run
         return run.op.pack(*[run.cart.ram_cell(i) for i in range(len(run.trace.cart0))])
 

@@ -52,8 +52,9 @@ def test_threads_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("shape", [
-    {}, {"img_height": 210, "img_width": 160}, {"img_height": 105, "img_width": 80}, {"img_height": 37, "img_width": 53},
-    {"img_height": 200, "img_width": 131, "maxpool": False}, {"img_width": 20}, {"img_height": 1, "img_width": 1},
+    {}, {"img_height": 210, "img_width": 160}, {"img_height": 105, "img_width": 80}, {"img_width": 20},
+    {"img_height": 200, "img_width": 131, "maxpool": False}, {"img_height": 37, "img_width": 53},
+    {"img_height": 1, "img_width": 1},
 ])  # fmt: skip
 @pytest.mark.parametrize("game", ["seaquest", "qbert", "air_raid"])
 def test_wide_pictures_are_equal(game: str, shape: dict[str, Any], rom: Any) -> None:

@@ -447,6 +447,9 @@ public:
     bool ended = false;                          // the episode is over and no reset has followed
     bool busy = false;
 
+    // Whether the next job boots the machine, and so takes as long as dozens of steps.
+    bool starts(bool reset) const { return reset || (ended && sh.cfg.autoreset == Autoreset::next_step); }
+
     // seed < 0: the streams go on. Both streams take the seed modulo 2^32.
     void reset(int64_t seed, Scratch& tmp) {
         if (seed >= 0) {
@@ -842,6 +845,7 @@ public:
             s += 3;
         }
         threads = num_threads;
+        patient = threads > 1 && threads <= processors();
         for (int i = 0; i < num_threads; i++) {
             workers.emplace_back([this] { serve(); });
             if (affinity >= 0) pin(workers.back(), affinity + i);
@@ -880,8 +884,7 @@ public:
         for (py::ssize_t i = 0; i < ids.size(); i++)
             jobs.push_back({ids.at(i), false, actions.at(i), strengths.at(i), -1, batch ? &batch->out : nullptr});
         py::gil_scoped_release free;
-        push(jobs);
-        work.notify_all();
+        push(jobs, threads);
     }
 
     void send_reset(Array<int32_t> ids, Array<int64_t> seeds, const Batch* batch) {
@@ -889,8 +892,7 @@ public:
         for (py::ssize_t i = 0; i < ids.size(); i++)
             jobs.push_back({ids.at(i), true, 0, 1.0f, seeds.at(i), batch ? &batch->out : nullptr});
         py::gil_scoped_release free;
-        push(jobs);
-        work.notify_all();
+        push(jobs, threads);
     }
 
     // Wait for `n` results, first come first served; returns their environments, in ascending order if all came.
@@ -904,6 +906,7 @@ public:
             if (done.wait_for(lock, std::chrono::milliseconds(200), [&] { return int(finished.size()) >= n; })) {
                 ids.assign(finished.begin(), finished.begin() + n);
                 finished.erase(finished.begin(), finished.begin() + n);
+                completed = int(finished.size());
                 for (int i : ids) envs[i]->busy = false;
                 break;
             }
@@ -964,6 +967,32 @@ private:
     std::deque<Job> queue;
     std::deque<int> finished;
     bool stopping = false;
+    std::atomic<int> queued{0}, completed{0};    // the lengths of the two, for those who look without the lock
+    int looking = 0;                             // workers that look for jobs without the lock
+    bool patient;                                // every thread has a processor to itself
+
+    // Look for what is about to happen, because waking a sleeping thread takes longer.
+    template <class Ready>
+    void look(std::unique_lock<std::mutex>& lock, Ready ready) const {
+        if (!patient) return;
+        lock.unlock();
+        const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(150);
+        while (!ready() && std::chrono::steady_clock::now() < end) {
+#if defined(__x86_64__)
+            for (int i = 0; i < 16; i++) _mm_pause();
+#endif
+        }
+        lock.lock();
+    }
+
+    // Processors that this process may use.
+    static int processors() {
+#ifdef __linux__
+        cpu_set_t set;
+        if (!sched_getaffinity(0, sizeof set, &set)) return CPU_COUNT(&set);
+#endif
+        return int(std::thread::hardware_concurrency());
+    }
 
     static void pin(std::thread& thread, int core) {
 #ifdef __linux__
@@ -987,18 +1016,34 @@ private:
             std::lock_guard<std::mutex> lock(mutex);
             stopping = true;
             queue.clear();
+            queued = 0;
         }
         work.notify_all();
         for (auto& w : workers) w.join();
         workers.clear();
     }
 
-    void push(const std::vector<Job>& jobs) {
+    // Queue jobs and see to it that `helpers` workers take them.
+    void push(const std::vector<Job>& jobs, int helpers) {
         std::lock_guard<std::mutex> lock(mutex);
         for (const Job& j : jobs) {
             envs[j.env]->busy = true;
             queue.push_back(j);
         }
+        queued = int(queue.size());
+        for (int i = looking; i < helpers; i++) work.notify_one();
+    }
+
+    // The first of the queue, run without the lock.
+    void take(std::unique_lock<std::mutex>& lock, Scratch& tmp) {
+        Job j = queue.front();
+        queue.pop_front();
+        queued = int(queue.size());
+        lock.unlock();
+        run(j, tmp);
+        lock.lock();
+        finished.push_back(j.env);
+        completed = int(finished.size());
     }
 
     void run(const Job& j, Scratch& tmp) {
@@ -1019,14 +1064,15 @@ private:
         std::unique_lock<std::mutex> lock(mutex);
         while (true) {
             work.wait(lock, [&] { return stopping || !queue.empty(); });
+            while (!queue.empty() && !stopping) {
+                take(lock, *tmp);
+                done.notify_one();
+                if (!queue.empty()) continue;
+                looking++;
+                look(lock, [&] { return queued.load(std::memory_order_relaxed) > 0; });
+                looking--;
+            }
             if (stopping) return;
-            Job j = queue.front();
-            queue.pop_front();
-            lock.unlock();
-            run(j, *tmp);
-            lock.lock();
-            finished.push_back(j.env);
-            done.notify_one();
         }
     }
 
@@ -1036,20 +1082,19 @@ private:
         {
             py::gil_scoped_release free;
             if (!helper) helper = std::make_unique<Scratch>();
-            push(jobs);
-            for (int i = 1; i < std::min<int>(threads, int(jobs.size())); i++) work.notify_one();
+            // resets first: the last jobs, for which other threads wait, should be short
+            std::vector<Job> order = jobs;
+            std::stable_partition(order.begin(), order.end(), [&](const Job& j) { return envs[j.env]->starts(j.reset); });
+            push(order, std::min<int>(threads, int(jobs.size())) - 1);
             std::unique_lock<std::mutex> lock(mutex);
-            while (!queue.empty()) {
-                Job j = queue.front();
-                queue.pop_front();
-                lock.unlock();
-                run(j, *helper);
-                lock.lock();
-                finished.push_back(j.env);
-            }
-            done.wait(lock, [&] { return finished.size() == jobs.size(); });
+            while (!queue.empty()) take(lock, *helper);
+            const int all = int(jobs.size());
+            if (int(finished.size()) < all)
+                look(lock, [&] { return completed.load(std::memory_order_relaxed) == all; });
+            done.wait(lock, [&] { return int(finished.size()) == all; });
             for (int i : finished) envs[i]->busy = false;
             finished.clear();
+            completed = 0;
             lock.unlock();
             for (const Job& j : jobs) busy[j.env] = true;
             for (size_t i = 0; i < envs.size(); i++)

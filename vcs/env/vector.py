@@ -254,9 +254,9 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         gray = np.stack([np.append(c[1:, 2], np.uint8(0)) for c in colours])
         self._final = autoreset_mode is AutoresetMode.SAME_STEP
         self._pool = Pool(
-            self._machines, [handle(m) for m in self._machines], api(), {**settings, "wide": self._wide}, gray,
-            np.stack(colours), setup, min(threads, self.num_envs), _whole("thread_affinity_offset",
-                                                                          thread_affinity_offset, -1),
+            self._machines, [handle(m) for m in self._machines], api(), {**settings, "wide": self._wide},
+            gray, np.stack(colours), setup, min(threads, self.num_envs),
+            _whole("thread_affinity_offset", thread_affinity_offset, -1),
         )  # fmt: skip
         self._all = np.arange(self.num_envs, dtype=np.int32)
         self._seeded = np.zeros(self.num_envs, np.bool_)

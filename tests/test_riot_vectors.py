@@ -59,6 +59,18 @@ def test_sequences(core: Core, v: dict[str, Any]) -> None:
     assert found == v["events"]
 
 
+@pytest.mark.parametrize("n", [0, 1, 0x45, 0xFF])
+@pytest.mark.parametrize(("address", "shift"), [(0x294, 0), (0x295, 3), (0x296, 6), (0x297, 10)])
+def test_intim_in_the_cycle_of_the_write(core: Core, address: int, shift: int, n: int) -> None:
+    """What an opcode fetched right behind the write sees: the cycles that the timer runs, and no side effect
+    (measured with programs in ale-py; tests/fuzz/found/ale-* are some)."""
+    bus_access(core, address, n, START)
+    assert bus_access(core, READS["INTIM"], cycle=START) == n << shift & 255
+    after = START + (n << shift) + 2  # the first read that stops the timer
+    assert bus_access(core, READS["TIMINT"], cycle=after) == 0x80
+    assert bus_access(core, READS["INTIM"], cycle=after) == (0xFD if shift == 0 else 0xFE)
+
+
 @pytest.mark.parametrize("rebased", [False, True], ids=["no_rebase", "rebased"])
 @pytest.mark.parametrize("v", DATA["rebase"], ids=lambda v: f"{v['write_address']}_{v['N']}")
 def test_rebasing_is_invisible(core: Core, v: dict[str, Any], rebased: bool) -> None:

@@ -11,6 +11,8 @@ cdef inline uint32_t riot_intim(VCS* m) noexcept nogil:
     if value >= 0:
         return <uint32_t>value & 0xFF
     length = (<uint32_t>s.tim_n) << s.tim_shift
+    if since == 0:
+        return length & 0xFF  # an opcode fetched right behind the write; the interval of 1 ends above, with N
     excess = delta - length
     if excess == 0:
         return 0xFF

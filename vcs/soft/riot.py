@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vcs.soft.replay import Run
 
 _SHIFTS: Final = (0, 3, 6, 10)  # TIM1T TIM8T TIM64T T1024T
+_AT_ONCE: Final = 0xFFFFFFFF  # of `_elapsed`: in the cycle of the write, where only an opcode can be fetched
 # SWCHA bit -> input line: right port up down left right, then left port (riot.md 3)
 _PORT_A: Final = (5, 6, 7, 8, 0, 1, 2, 3)
 # the lines of SWCHB: RESET, SELECT, colour, difficulty left, right
@@ -56,6 +57,8 @@ class Riot:
 
     def _intim(self) -> Any:
         since, length = self._elapsed()
+        if since == _AT_ONCE:
+            return Cell(length & 255)
         if since < length:
             return self.op.intim(self.timer, since >> self.shift)
         excess = since - length

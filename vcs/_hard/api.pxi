@@ -46,7 +46,7 @@ cdef void api_power_on(void* machine, uint32_t system_seed, uint32_t random_seed
     blank_picture(m, &m.prev)
     if m.cart_ram_size:
         memset(m.cart_ram, 0, m.cart_ram_size)
-    m.dirty = ALL_DIRTY
+    all_dirty(m)
     m.pend = NOTHING
     m.short_frame = 0
     m.after_write = 0

@@ -456,7 +456,7 @@ cdef void run_frame(VCS* m) noexcept nogil:
             if m.cart_ram_size:
                 memcpy(m.cart_ram, m.bak_ram, m.cart_ram_size)
             cart_map(m)
-            m.dirty = ALL_DIRTY
+            all_dirty(m)
             m.pend = NOTHING
             cut_all(m, True)
             run_batch(m, 25000)
@@ -566,7 +566,7 @@ cdef VCS* vcs_new() noexcept nogil:
     if m.cur == NULL or m.prev == NULL:
         vcs_free(m)
         return NULL
-    m.dirty = ALL_DIRTY
+    all_dirty(m)
     m.pend = m.calm_to = NOTHING
     m.opt = OPT_ALL
     m.draw = 1
@@ -612,7 +612,7 @@ cdef bint alloc_cart_ram(VCS* m) noexcept nogil:
 cdef void vcs_derive(VCS* m) noexcept nogil:
     """Rebuild what follows from State after it was replaced."""
     cart_map(m)
-    m.dirty = ALL_DIRTY
+    all_dirty(m)
     m.pend = NOTHING
     m.calm_to = NOTHING
     m.short_frame = 0

@@ -87,13 +87,13 @@ cdef void edit_write(VCS* m, uint8_t* rom, int32_t loc, int32_t v) noexcept nogi
         s.cycles, s.stop, s.tia.vf = cycles, stop, vf
     elif loc < LOC_TIA_X + 2:
         s.tia.grp_old[loc - LOC_TIA_X] = <uint8_t>v
-        m.dirty = ALL_DIRTY
+        all_dirty(m)
     elif loc == LOC_TIA_X + 2:
         s.tia.enabl_old = <uint8_t>(v & 1)
-        m.dirty = ALL_DIRTY
+        all_dirty(m)
     elif loc < LOC_TIA_X + 8:
         s.tia.pos[loc - LOC_TIA_X - 3] = <uint8_t>(v % W)
-        m.dirty = ALL_DIRTY
+        all_dirty(m)
     elif loc == LOC_RIOT + 1:
         s.swacnt = <uint8_t>v
     elif loc == LOC_RIOT + 6:

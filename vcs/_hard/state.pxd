@@ -182,6 +182,9 @@ cdef struct VCS:
     int32_t first_layer        # 0, 2 if the first two layers are empty, 3 if all are
     uint32_t dirty             # bit per object
     uint32_t enabled           # bit per object (tia.md 7.4)
+    uint64_t extent[5][4]      # where an object could show whatever its graphics (undrawn frames, tia.pxi)
+    uint32_t moved             # bit per object: its extent, or the playfield, is not what far and near were found for
+    uint32_t far, near         # pairs of objects whose extents are known to be apart, and to overlap
     int32_t pend               # postponed render target (tia.pxi)
     int32_t calm_to            # undrawn frames: up to here nothing can collide, though tia.L is behind (tia.pxi)
     int32_t blind              # 1: render_to counts the pixels only

@@ -133,6 +133,7 @@ cdef uint8_t REVERSE[256]
 cdef uint16_t DOUBLE[256]          # each bit twice
 cdef uint32_t QUAD[256]            # each bit four times
 cdef uint16_t PAIRS[64]            # enabled objects -> pairs that can collide (tia.md 11)
+cdef uint16_t PAIRS_WITH[64]       # objects -> pairs that have one of them
 cdef uint8_t PAIR_A[15]
 cdef uint8_t PAIR_B[15]
 cdef int8_t MOTION[76][16]         # tia.md 9.2
@@ -169,9 +170,12 @@ cdef void build_tables() noexcept:
         PAIR_B[i] = b
     for i in range(64):
         PAIRS[i] = 0
+        PAIRS_WITH[i] = 0
         for b, (c, n) in enumerate(pairs):
             if (i >> c) & 1 and (i >> n) & 1:
                 PAIRS[i] |= 1 << b
+            if (i >> c) & 1 or (i >> n) & 1:
+                PAIRS_WITH[i] |= 1 << b
     for c in range(76):
         for n in range(16):
             b = -n if n < 8 else 16 - n
@@ -203,6 +207,19 @@ cdef void build_tables() noexcept:
 build_tables()
 
 
+cdef inline void all_dirty(VCS* m) noexcept nogil:
+    """Nothing that was derived from the registers holds any more."""
+    m.dirty = ALL_DIRTY
+    m.moved = 63
+
+
+cdef inline void reshaped(VCS* m, uint32_t objects) noexcept nogil:
+    """The position, size or copies of objects have changed (or the playfield); where only the graphics have, m.dirty
+    alone is set."""
+    m.dirty |= objects
+    m.moved |= objects
+
+
 cdef void tia_reset(VCS* m) noexcept nogil:
     """Chip reset (tia.md 3): everything 0 but VF; the frame-in-progress and greyed flags stay."""
     cdef Tia* t = &m.s.tia
@@ -219,7 +236,7 @@ cdef void tia_reset(VCS* m) noexcept nogil:
     memset(m.cur.px, 0, sizeof(m.cur.px))
     memset(m.prev.px, 0, sizeof(m.prev.px))
     m.ghost = 0
-    m.dirty = ALL_DIRTY
+    all_dirty(m)
     m.pend = NOTHING
 
 
@@ -251,25 +268,18 @@ cdef inline uint8_t player_graphics(Tia* t, int n) noexcept nogil:
     return t.grp_old[n] if t.vdelp[n] else t.grp_new[n]
 
 
-cdef void build_player(VCS* m, int n) noexcept nogil:
-    cdef Tia* t = &m.s.tia
-    cdef uint64_t* mask = &m.mask[n][0]
-    cdef uint32_t g = player_graphics(t, n), mode = t.nusiz[n] & 7, pos = t.pos[n]
+cdef inline void put_player(Tia* t, int n, uint64_t* mask, uint32_t g, bint first) noexcept nogil:
+    """A player's copies with graphics g, whose bit 0 is the leftmost pixel. first: the first one too."""
+    cdef uint32_t mode = t.nusiz[n] & 7, pos = t.pos[n]
     mask[0] = mask[1] = mask[2] = 0
-    if g == 0:
-        m.enabled &= ~(<uint32_t>1 << n)
-        return
-    m.enabled |= <uint32_t>1 << n
-    if not t.refp[n]:
-        g = REVERSE[g]                 # bit 0 = leftmost pixel
     if mode == 5:
-        if not t.skip[n]:
+        if first:
             put_bits(mask, DOUBLE[g], pos + 1)
     elif mode == 7:
-        if not t.skip[n]:
+        if first:
             put_bits(mask, QUAD[g], pos + 1)
     else:
-        if not t.skip[n]:
+        if first:
             put_bits(mask, g, pos)
         if mode:
             put_bits(mask, g, pos + COPIES[mode][1])
@@ -277,18 +287,22 @@ cdef void build_player(VCS* m, int n) noexcept nogil:
                 put_bits(mask, g, pos + COPIES[mode][2])
 
 
-cdef void build_missile(VCS* m, int n) noexcept nogil:
+cdef void build_player(VCS* m, int n) noexcept nogil:
     cdef Tia* t = &m.s.tia
-    cdef uint64_t* mask = &m.mask[M0 + n][0]
+    cdef uint64_t* mask = &m.mask[n][0]
+    cdef uint32_t g = player_graphics(t, n)
+    if g == 0:
+        mask[0] = mask[1] = mask[2] = 0
+        m.enabled &= ~(<uint32_t>1 << n)
+        return
+    m.enabled |= <uint32_t>1 << n
+    put_player(t, n, mask, g if t.refp[n] else REVERSE[g], not t.skip[n])
+
+
+cdef inline void put_missile(Tia* t, int n, uint64_t* mask) noexcept nogil:
     cdef uint32_t mode = t.nusiz[n] & 7, size = (t.nusiz[n] >> 4) & 3, pos = t.pos[M0 + n], bits
     mask[0] = mask[1] = mask[2] = 0
-    if not t.enam[n] or t.resmp[n]:
-        m.enabled &= ~(<uint32_t>1 << (M0 + n))
-        return
-    m.enabled |= <uint32_t>1 << (M0 + n)
     if n == 0 and t.m0mode:
-        if t.m0mode == 2:
-            return
         size |= 1
     bits = (1 << (1 << size)) - 1
     put_bits(mask, bits, pos)
@@ -298,15 +312,32 @@ cdef void build_missile(VCS* m, int n) noexcept nogil:
             put_bits(mask, bits, pos + COPIES[mode][2])
 
 
+cdef void build_missile(VCS* m, int n) noexcept nogil:
+    cdef Tia* t = &m.s.tia
+    cdef uint64_t* mask = &m.mask[M0 + n][0]
+    mask[0] = mask[1] = mask[2] = 0
+    if not t.enam[n] or t.resmp[n]:
+        m.enabled &= ~(<uint32_t>1 << (M0 + n))
+        return
+    m.enabled |= <uint32_t>1 << (M0 + n)
+    if n or t.m0mode != 2:
+        put_missile(t, n, mask)
+
+
+cdef inline void put_ball(Tia* t, uint64_t* mask) noexcept nogil:
+    mask[0] = mask[1] = mask[2] = 0
+    put_bits(mask, (1 << (1 << ((t.ctrlpf >> 4) & 3))) - 1, t.pos[BL])
+
+
 cdef void build_ball(VCS* m) noexcept nogil:
     cdef Tia* t = &m.s.tia
     cdef uint64_t* mask = &m.mask[BL][0]
-    mask[0] = mask[1] = mask[2] = 0
     if not (t.enabl_old if t.vdelbl else t.enabl_new):
+        mask[0] = mask[1] = mask[2] = 0
         m.enabled &= ~(<uint32_t>1 << BL)
         return
     m.enabled |= <uint32_t>1 << BL
-    put_bits(mask, (1 << (1 << ((t.ctrlpf >> 4) & 3))) - 1, t.pos[BL])
+    put_ball(t, mask)
 
 
 cdef void build_playfield(VCS* m) noexcept nogil:
@@ -548,7 +579,7 @@ cdef void end_of_line(VCS* m) noexcept nogil:
     cdef Tia* t = &m.s.tia
     if (t.ctrlpf & 1) != t.reflect:
         t.reflect = t.ctrlpf & 1
-        m.dirty |= 32
+        reshaped(m, 32)
     if t.skip[0]:
         t.skip[0] = 0
         m.dirty |= 1
@@ -559,7 +590,7 @@ cdef void end_of_line(VCS* m) noexcept nogil:
         t.arkcnt = (t.arkcnt + 1) & 3
         t.pos[M0] = (t.pos[M0] + 160 - (33 if t.arkcnt == 1 else 0 if t.arkcnt == 2 else 17 if t.arkcnt == 3 else 18)) % 160
         t.m0mode = 1 if t.arkcnt == 1 else 2 if t.arkcnt == 2 else 0
-        m.dirty |= 4
+        reshaped(m, 4)
 
 
 cdef void comb(VCS* m, int q, int p, int n) noexcept nogil:
@@ -611,10 +642,59 @@ cdef void render_to(VCS* m, int32_t T) noexcept nogil:
             return
 
 
+cdef inline uint32_t may_meet(VCS* m) noexcept nogil:
+    """The pairs that could collide anew, for all that is known without their masks."""
+    return PAIRS[(m.enabled | m.dirty) & 63] & ~<uint32_t>m.s.tia.collisions & ~m.far
+
+
+cdef void measure_pairs(VCS* m) noexcept nogil:
+    """Find out of the pairs in question whether they are near or far. Graphics come and go line by line, positions
+    stay: so the extents of objects, and not their masks, tell of most pairs that they cannot collide."""
+    cdef Tia* t = &m.s.tia
+    cdef uint32_t moved = m.moved, need
+    cdef uint64_t* a
+    cdef uint64_t* b
+    cdef int bit
+    if moved:
+        m.moved = 0
+        m.far &= ~<uint32_t>PAIRS_WITH[moved]
+        m.near &= ~<uint32_t>PAIRS_WITH[moved]
+        if moved & 1:
+            put_player(t, 0, &m.extent[P0][0], 0xFF, True)
+        if moved & 2:
+            put_player(t, 1, &m.extent[P1][0], 0xFF, True)
+        if moved & 4:
+            put_missile(t, 0, &m.extent[M0][0])
+        if moved & 8:
+            put_missile(t, 1, &m.extent[M1][0])
+        if moved & 16:
+            put_ball(t, &m.extent[BL][0])
+    need = may_meet(m) & ~m.near
+    if need and m.dirty & 32:
+        build_playfield(m)
+        m.dirty = (m.dirty & ~<uint32_t>32) | 64
+        need = may_meet(m) & ~m.near
+    while need:
+        bit = __builtin_ctz(need)
+        need &= need - 1
+        a = &m.extent[PAIR_A[bit]][0]
+        b = &m.mask[PF][0] if PAIR_B[bit] == PF else &m.extent[PAIR_B[bit]][0]
+        if (a[0] & b[0]) | (a[1] & b[1]) | (a[2] & b[2]):
+            m.near |= 1 << bit
+        else:
+            m.far |= 1 << bit
+
+
 cdef bint calm(VCS* m) noexcept nogil:
     """Whether an undrawn frame can run on, with the registers as they are, without a new collision."""
     cdef Tia* t = &m.s.tia
     if t.vblank & 2:
+        return True
+    if m.moved or may_meet(m):
+        measure_pairs(m)
+        if not may_meet(m):
+            return True
+    else:
         return True
     if m.dirty:
         build_masks(m)
@@ -689,7 +769,7 @@ cdef void strobe_player(VCS* m, int n, int32_t K, int h) noexcept nogil:
             m.tr.n_tia += 1
     t.pos[n] = <uint8_t>new
     t.skip[n] = 0 if where == 1 else 1
-    m.dirty |= <uint32_t>1 << n
+    reshaped(m, <uint32_t>1 << n)
 
 
 cdef inline int strobe_place(int h) noexcept nogil:
@@ -700,21 +780,26 @@ cdef void hmove(VCS* m, int32_t K, int h) noexcept nogil:
     """tia.md 9.1."""
     cdef Tia* t = &m.s.tia
     cdef int c = h / 3, i, p
+    cdef uint32_t changed = t.skip[0] | t.skip[1] << 1 | (4 if t.m0mode else 0)
     if m.hmove_blanks and (c <= 20 or c == 75):
         t.comb = 1
     for i in range(5):
-        p = <int>t.pos[i] + MOTION[c][t.hm[i]]
-        if p < 0:
-            p += 160
-        elif p >= 160:
-            p -= 160
-        t.pos[i] = <uint8_t>p
+        p = MOTION[c][t.hm[i]]
+        if p:
+            p += <int>t.pos[i]
+            if p < 0:
+                p += 160
+            elif p >= 160:
+                p -= 160
+            t.pos[i] = <uint8_t>p
+            changed |= <uint32_t>1 << i
     t.skip[0] = 0
     t.skip[1] = 0
     t.m0mode = 0
     t.hk = K
     t.ark = 0
-    m.dirty |= 31
+    if changed:                # many programs strobe it in every line, mostly with nothing to move
+        reshaped(m, changed)
 
 
 cdef inline void postpone(VCS* m, int32_t T) noexcept nogil:
@@ -831,6 +916,13 @@ cdef uint32_t low_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept 
             return tia_write(m, ea, v, cyc)
         t.enabl_new = <uint8_t>n
         return kept(m, 0x1F, v, T, cyc)
+    elif ea == 0x20 or ea == 0x21 or ea == 0x23 or ea == 0x24:
+        t.hm[ea - 0x20] = <uint8_t>(v >> 4)
+        return kept(m, ea, v, T, cyc)
+    elif ea == 0x0A:
+        if t.ctrlpf != v or t.reflect != v & 1:
+            return tia_write(m, ea, v, cyc)
+        return kept(m, 0x0A, v, T, cyc)
     return tia_write(m, ea, v, cyc)
 
 
@@ -882,7 +974,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
             t.skip[n] = 0
             if n == 0:
                 t.m0mode = 0
-            m.dirty |= <uint32_t>5 << n
+            reshaped(m, <uint32_t>5 << n)
         else:
             postpone(m, K + 8)
     elif a == 0x06 or a == 0x07 or a == 0x08 or a == 0x09:  # COLUP0, COLUP1, COLUPF, COLUBK
@@ -896,13 +988,13 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         if t.ctrlpf != v or t.reflect != v & 1:
             render_all(m, K)
             if (t.ctrlpf ^ v) & 0x30:
-                m.dirty |= 16
+                reshaped(m, 16)
             if (t.ctrlpf ^ v) & 6:
                 m.dirty |= 64                    # the layers alone
             t.ctrlpf = <uint8_t>v
             if t.reflect != v & 1 and horizontal(k) < 147:
                 t.reflect = v & 1
-                m.dirty |= 32
+                reshaped(m, 32)
         else:
             postpone(m, K)
     elif a == 0x0B or a == 0x0C:                 # REFP0, REFP1
@@ -919,7 +1011,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         if t.pf != v:
             render(m, playfield_from(K, k))
             t.pf = v
-            m.dirty |= 32
+            reshaped(m, 32)
         else:
             postpone(m, playfield_from(K, k))
     elif a == 0x10 or a == 0x11:                 # RESP0, RESP1
@@ -930,12 +1022,12 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         h = horizontal(k)
         t.pos[M0] = <uint8_t>(8 if K - t.hk == 60 and h == 69 else strobe_place(h))
         t.m0mode = 0
-        m.dirty |= 4
+        reshaped(m, 4)
     elif a == 0x13:                              # RESM1
         render(m, K + 8)
         h = horizontal(k)
         t.pos[M1] = <uint8_t>(3 if K - t.hk == 9 and h == 18 else strobe_place(h))
-        m.dirty |= 8
+        reshaped(m, 8)
     elif a == 0x14:                              # RESBL
         render(m, K)
         h = horizontal(k)
@@ -950,7 +1042,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
             t.pos[BL] = 5
         else:
             t.pos[BL] = <uint8_t>strobe_place(h)
-        m.dirty |= 16
+        reshaped(m, 16)
     elif a == 0x1B:                              # GRP0
         n = grp0_shows(t, v)
         if n:
@@ -1018,7 +1110,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
                 if n == 0:
                     t.m0mode = 0
             t.resmp[n] = (v >> 1) & 1
-            m.dirty |= <uint32_t>4 << n
+            reshaped(m, <uint32_t>4 << n)
         else:
             postpone(m, K)
     elif a == 0x2A:                              # HMOVE
@@ -1060,15 +1152,16 @@ cdef int tia_read(VCS* m, uint32_t addr) noexcept nogil:
     """A load at the current cycle; m.s.latch holds the byte that was on the bus before (tia.md 12)."""
     cdef Tia* t = &m.s.tia
     cdef uint32_t a = addr & 15, noise = m.s.latch & 0x3F, c
-    render(m, <int32_t>(3 * m.s.cycles))
-    c = t.collisions
     if a < 8:
+        render(m, <int32_t>(3 * m.s.cycles))
+        c = t.collisions
         if a < 7:
             c >>= 2 * a
             if a == 6:
                 return ((c & 1) << 7) | noise
             return ((c & 1) << 7) | ((c & 2) << 5) | noise
         return ((c >> 13) & 1) << 7 | ((c >> 14) & 1) << 6 | noise
+    postpone(m, <int32_t>(3 * m.s.cycles))       # the picture does not show in an input
     if a < 12:
         return (0x80 if pin_charged(m, m.s.resist[a - 8]) else 0) | noise
     if a < 14:

@@ -199,13 +199,13 @@ cdef inline void halves(VCS* m, const uint8_t* low, const uint8_t* high) noexcep
 cdef inline void select_bank(VCS* m, int bank) noexcept nogil:
     """Switch a mapper of whole 4 KiB banks."""
     m.s.bank = bank
-    m.event = 1
+    leave_window(m)
     window(m, m.rom + 4096 * bank)
 
 
 cdef inline void map_e0(VCS* m) noexcept nogil:
     cdef int i
-    m.event = 1
+    leave_window(m)
     for i in range(3):
         m.seg[i] = m.seg[i + 4] = m.rom + 1024 * m.s.slice[i]
     m.seg[3] = m.seg[7] = m.rom + 7 * 1024
@@ -214,7 +214,7 @@ cdef inline void map_e0(VCS* m) noexcept nogil:
 cdef inline void map_e7(VCS* m) noexcept nogil:
     """Slice 7 is the RAM block: reads of its write port give the file byte (E7 rule 5), so the pointer of
     $000-$3FF stays in the file and only $400-$7FF moves to the RAM."""
-    m.event = 1
+    leave_window(m)
     halves(m, m.rom + 2048 * m.s.bank, m.rom + 14336)
     if m.s.bank == 7:
         m.seg[1] = m.seg[5] = m.cart_ram
@@ -223,7 +223,7 @@ cdef inline void map_e7(VCS* m) noexcept nogil:
 cdef inline void map_tigervision(VCS* m) noexcept nogil:
     """3F and 3E. With a RAM bank both ports read the same RAM (3E rule 3)."""
     cdef const uint8_t* last = m.rom + m.rom_size - 2048
-    m.event = 1
+    leave_window(m)
     if m.s.bank >= 0:
         halves(m, m.rom + 2048 * m.s.bank, last)
     else:

@@ -203,7 +203,9 @@ MODIFY: dict[str, tuple[list[str], list[str]]] = {
 # run_plain jumps from the end of an instruction straight to the next one's code where the compiler has
 # labels as values: each opcode then has a jump of its own for the processor to learn. The table of labels is
 # copied into the machine, where one instruction reads it (from position-independent code it takes three).
-# Elsewhere the loop's switch does it.
+# Elsewhere the loop's switch does it. Where the code of the window ends is read from the machine each time: an
+# access that asks to stop, or changes the mapping, sets it to 0 (leave_window), and nothing has to be asked after
+# each access.
 THREADED = '''cdef extern from *:
     """
     #if defined(__GNUC__)
@@ -211,19 +213,24 @@ THREADED = '''cdef extern from *:
         static const void *const vcs_ops[256] = {@ops@}; \\
         if ((ops)[0] == NULL) memcpy((void *)(ops), vcs_ops, sizeof(vcs_ops));
     #define VCS_LABEL(op) vcs_op_##op: ;
-    #define VCS_NEXT(q, span, budget, base, ops) \\
-        if (__builtin_expect((q) < (span), 1)) { \\
-            if (__builtin_expect(--(budget) >= 0, 1)) goto *(ops)[(base)[q]]; \\
-            (budget)++; }
+    #define VCS_GO(op, ops) goto *(ops)[op];
+    #define VCS_INSIDE(p, end) 0 /* VCS_NEXT has asked */
+    #define VCS_NEXT(p, end, budget, ops) \\
+        if (__builtin_expect((p) < (end), 1) && __builtin_expect(--(budget) >= 0, 1)) \\
+            goto *(ops)[*(const uint8_t *)(p)];
     #else
     #define VCS_LABELS(ops)
     #define VCS_LABEL(op)
-    #define VCS_NEXT(q, span, budget, base, ops)
+    #define VCS_GO(op, ops)
+    #define VCS_INSIDE(p, end) ((p) < (end))
+    #define VCS_NEXT(p, end, budget, ops)
     #endif
     """
     void VCS_LABELS(const void**) noexcept nogil
     void VCS_LABEL(int) noexcept nogil
-    void VCS_NEXT(uint64_t, uint64_t, int32_t, const uint8_t*, const void**) noexcept nogil
+    void VCS_GO(uint32_t, const void**) noexcept nogil
+    bint VCS_INSIDE(uint64_t, uint64_t) noexcept nogil
+    void VCS_NEXT(uint64_t, uint64_t, int32_t, const void**) noexcept nogil
 '''
 
 PACK = (
@@ -269,14 +276,11 @@ class Gen:
         elif self.kind == "plain":
             self.put(
                 f"e = {ea} - m.win_lo",
-                "if e < span:",
-                f"    {dst} = base[e]",
+                "if e < m.win_span:",
+                f"    {dst} = m.win_base[e]",
                 "else:",
                 f"    {dst} = bus_read(m, {ea}, {prev}, cyc)",
             )
-            self.ind += 1
-            self.event()
-            self.ind -= 1
         else:
             self.put(f"{dst} = bus_read(m, {ea}, {prev}, cyc)")
 
@@ -296,10 +300,8 @@ class Gen:
             self.ind -= 1
 
     def event(self) -> None:
-        """After an access that may have ended the frame or switched banks."""
-        if self.kind == "plain":
-            self.put("if m.event:", "    m.event = 0", "    span = 0", "    if s.stop:", "        budget = 0")
-        else:
+        """After an access that may have ended the frame."""
+        if self.kind != "plain":  # there leave_window sees to it
             self.put("if s.stop:", "    budget = 0")
 
     def wr(self, ea: str, val: str, zero_page: bool = False) -> None:
@@ -332,8 +334,18 @@ class Gen:
         """A read of the stack, which no specialisation relaxes."""
         if self.kind == "relaxed":
             self.put(f"{dst} = bus_read(m, 0x100 + sp, m.relax_bus, cyc)", f"m.relax_bus = {dst}")
-        else:
+        elif self.kind == "flat":
             self.rd(dst, "(0x100 + sp)", prev)
+        else:
+            self.put(
+                "if sp & 0x80:",
+                f"    {dst} = s.ram[sp & 0x7F]",
+                "else:",
+                f"    {dst} = bus_read(m, 0x100 + sp, {prev}, cyc)",
+            )
+            self.ind += 1
+            self.event()
+            self.ind -= 1
 
     def push(self, val: str, after_write: bool = False) -> None:
         if self.kind == "relaxed":
@@ -352,18 +364,29 @@ class Gen:
             self.ind -= 1
         self.put("sp = (sp - 1) & 0xFF")
 
-    # -- the program counter; run_plain keeps it as q, its place in the window: pc = m.win_lo + q
+    # -- the program counter; run_plain keeps it as p, the place in memory: pc = p + m.win_bias
+    def byte(self, offset: int) -> str:
+        """The byte `offset` bytes after the program counter (run_plain)."""
+        return f"(<const uint8_t*>p)[{offset}]"
+
     def at(self, offset: int) -> str:
         """The address `offset` bytes after the program counter."""
         return (
-            f"((q + m.win_lo + {offset}) & 0xFFFF)" if self.kind == "plain" else f"((pc + {offset}) & 0xFFFF)"
+            f"((<uint32_t>p + m.win_bias + {offset}) & 0xFFFF)"
+            if self.kind == "plain"
+            else f"((pc + {offset}) & 0xFFFF)"
         )
 
     def advance(self, size: int) -> None:
-        self.put(f"q += {size}" if self.kind == "plain" else f"pc = (pc + {size}) & 0xFFFF")
+        self.put(f"p += {size}" if self.kind == "plain" else f"pc = (pc + {size}) & 0xFFFF")
 
     def jump(self, target: str) -> None:
-        self.put(f"q = ({target}) - m.win_lo" if self.kind == "plain" else f"pc = {target}")
+        # an address below the window gives a place far behind its end
+        self.put(
+            f"p = <uint64_t>m.win_base + <uint32_t>(({target}) - m.win_lo)"
+            if self.kind == "plain"
+            else f"pc = {target}"
+        )
 
     def trace(self, *lines: str) -> None:
         if self.kind == "traced":
@@ -432,9 +455,9 @@ class Gen:
         put(f"cyc += {cycles}")
         size = BYTES[mode]
         if self.kind == "plain" and (size > 1 or name == "BRK"):
-            put("b1 = base[q + 1]")
+            put(f"b1 = {self.byte(1)}")
             if size > 2:
-                put("b2 = base[q + 2]")
+                put(f"b2 = {self.byte(2)}")
         if name in READ and mode != "imp":
             if mode == "imm":
                 self.advance(2)
@@ -501,12 +524,14 @@ class Gen:
                 )
                 return
             if self.kind == "plain":
-                # the sum may leave the window, below 0 too: then the loop's top wraps it to 16 bits
+                # out of the window the loop's top wraps it to 16 bits
                 put(
                     f"if {BRANCH[name]}:",
-                    "    t = <uint32_t>q + m.win_lo",
-                    "    q += <int8_t>b1",
+                    "    t = <uint32_t>p + m.win_bias",
+                    "    p += <uint64_t><int64_t><int8_t>b1",
                     "    cyc += 1 + (((t ^ (t + <int8_t>b1)) >> 8) & 1)",
+                    "    if p < <uint64_t>m.win_base:",
+                    "        m.win_end = 0",
                 )
                 return
             put(
@@ -678,17 +703,18 @@ class Gen:
             return
         if self.kind == "plain":
             put(
-                "if q >= span:",
-                "    pc = (q + m.win_lo) & 0xFFFF",
+                "if budget <= 0 or s.stop:",
+                "    break",
+                "if not VCS_INSIDE(p, m.win_end):",
+                "    pc = (<uint32_t>p + m.win_bias) & 0xFFFF",
                 "    if not code_window(m, pc):",
                 "        break",
-                "    base = m.win_base",
-                "    span = m.win_span",
-                "    q = pc - m.win_lo",
-                "if budget <= 0:",
-                "    break",
+                "    p = <uint64_t>m.win_base + (pc - m.win_lo)",
+                "    m.win_end = <uint64_t>m.win_base + m.win_span",
+                "    m.win_bias = m.win_lo - <uint32_t><uint64_t>m.win_base",
                 "budget -= 1",
-                "op = base[q]",
+                f"op = {self.byte(0)}",
+                "VCS_GO(op, m.ops)",
             )
             return
         put(
@@ -721,8 +747,8 @@ class Gen:
         else:
             put("cdef State* s = &m.s")
             if self.kind == "plain":
-                # addresses m.win_lo <= a < m.win_lo + span read base[a - m.win_lo], for code and for data
-                put("cdef const uint8_t* base = NULL", "cdef uint64_t q = s.pc, span = 0", "cdef uint32_t e")
+                # addresses m.win_lo <= a < m.win_lo + m.win_span read m.win_base[a - m.win_lo]
+                put("cdef uint64_t p = s.pc", "cdef uint32_t e")
             else:
                 if self.kind != "relaxed":
                     put("cdef const uint8_t* code")
@@ -740,7 +766,7 @@ class Gen:
             put("cdef Instr* rec")
         put("if s.jam:", "    return" if self.kind == "flat" else "    return 0")
         if self.kind == "plain":
-            put("m.event = 0", "m.win_lo = 0", "VCS_LABELS(m.ops)", "while True:")
+            put("m.win_span = 0", "m.win_end = 0", "m.win_bias = 0", "VCS_LABELS(m.ops)", "while True:")
         else:
             put("while budget > 0:", "    budget -= 1")
             if self.kind == "relaxed":
@@ -765,11 +791,11 @@ class Gen:
                 put(f"VCS_LABEL(0x{op:02X})")
             self.instruction(op, name, mode, cycles, penalty)
             if self.kind == "plain":
-                put("VCS_NEXT(q, span, budget, base, m.ops)")
+                put("VCS_NEXT(p, m.win_end, budget, m.ops)")
             self.ind -= 1
         self.ind -= 1
         put(
-            "s.pc = <uint16_t>(q + m.win_lo)" if self.kind == "plain" else "s.pc = <uint16_t>pc",
+            "s.pc = <uint16_t>(<uint32_t>p + m.win_bias)" if self.kind == "plain" else "s.pc = <uint16_t>pc",
             "s.cycles = cyc",
             "s.a = <uint8_t>a",
             "s.x = <uint8_t>x",

@@ -80,6 +80,14 @@ cdef inline void own_picture(VCS* m, Frame** slot) noexcept nogil:
 
 # ----------------------------------------------------------------------------------------------- chips
 
+cdef inline void leave_window(VCS* m) noexcept nogil:
+    """An access asked to stop or changed the mapping: the CPU looks for its code anew before the next instruction, and
+    data of the window are read the slow way until then."""
+    m.event = 1
+    m.win_span = 0
+    m.win_end = 0
+
+
 include "rng.pxi"
 include "riot.pxi"
 include "tia.pxi"
@@ -402,9 +410,11 @@ cdef void frame_end(VCS* m) noexcept nogil:
 
 
 cdef inline void cut_all(VCS* m, bint exact) noexcept nogil:
-    """Whether every store cuts the run of pixels (tia.pxi), and so whether stores may take the quick way."""
+    """Whether every store cuts the run of pixels (tia.pxi), and so whether stores may take the quick way (low_write):
+    not where they are traced, nor where a mapper watches page 0. After frame_begin."""
     m.exact = exact
-    m.careful = exact or m.low_page or m.tr != NULL
+    m.line0 = m.s.tia.F // 3
+    m.quick_end = 0 if exact or m.low_page or m.tr != NULL else <uint32_t>(m.cut // 3 + m.line0)
 
 
 cdef inline size_t before_streams(VCS* m) noexcept nogil:

@@ -166,8 +166,10 @@ cdef struct VCS:
     uint32_t cart_seed
     # --- derived: bus
     const uint8_t* seg[8]      # 1 KiB segments of the cartridge window; 4-7 for addresses with A13 set
-    const uint8_t* win_base    # what code_window found (machine.pyx)
+    const uint8_t* win_base    # what code_window found (machine.pyx); win_span is 0 after leave_window
     uint32_t win_lo, win_span
+    uint64_t win_end           # run_plain: where in memory the code of its window ends, 0 after leave_window
+    uint32_t win_bias          # and what makes an address of a place in memory
     uint32_t loop_cycles       # what skip_timer_loop found
     const void* ops[256]       # where run_plain has the code of each opcode; filled by its first run
     uint32_t fast_lo, fast_n   # offsets lo <= o < lo+n can be read through seg without side effects
@@ -189,10 +191,11 @@ cdef struct VCS:
     int32_t calm_to            # undrawn frames: up to here nothing can collide, though tia.L is behind (tia.pxi)
     int32_t blind              # 1: render_to counts the pixels only
     int32_t exact              # 1: cut a run at every store, draw the spill (tia.pxi)
-    int32_t careful            # 1: every store goes through tia_write (exact, traced, or a mapper watches page 0)
+    uint32_t quick_end         # cycle up to which low_write may do stores itself (cut_all)
+    int32_t line0              # cycle at which the frame began, 0 or less
     int32_t short_frame        # the last frame ended before its last visible line
     int32_t cut                # clocks after the frame start at which a store ends the frame
-    int32_t event              # an access asked to stop, or changed the mapping (run_plain)
+    int32_t event              # an access asked to stop, or changed the mapping (leave_window)
     int32_t after_write        # the access before this store was a store (cpu.md 6.4)
     # --- switches
     int32_t opt                # bit 0 merged stores, bit 1 INTIM loops, bit 2 unseen pictures undrawn, bit 3 AVX2

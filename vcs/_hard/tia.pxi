@@ -571,8 +571,8 @@ cdef void draw(VCS* m, int x0, int x1) noexcept nogil:
 
 
 cdef inline bint line_settled(Tia* t) noexcept nogil:
-    """Whether the end of a line changes nothing (end_of_line), nor a comb is to come."""
-    return not (t.skip[0] or t.skip[1] or t.ark or t.comb or (t.ctrlpf & 1) != t.reflect)
+    """Whether the end of a line changes no object (end_of_line)."""
+    return not (t.skip[0] | t.skip[1] | t.ark | ((t.ctrlpf & 1) ^ t.reflect))
 
 
 cdef void end_of_line(VCS* m) noexcept nogil:
@@ -644,7 +644,7 @@ cdef void render_to(VCS* m, int32_t T) noexcept nogil:
 
 cdef inline uint32_t may_meet(VCS* m) noexcept nogil:
     """The pairs that could collide anew, for all that is known without their masks."""
-    return PAIRS[(m.enabled | m.dirty) & 63] & ~<uint32_t>m.s.tia.collisions & ~m.far
+    return PAIRS[(m.enabled | m.dirty) & 63] & ~<uint32_t>m.s.tia.collisions & (~m.far | PAIRS_WITH[m.moved])
 
 
 cdef void measure_pairs(VCS* m) noexcept nogil:
@@ -690,11 +690,10 @@ cdef bint calm(VCS* m) noexcept nogil:
     cdef Tia* t = &m.s.tia
     if t.vblank & 2:
         return True
-    if m.moved or may_meet(m):
-        measure_pairs(m)
-        if not may_meet(m):
-            return True
-    else:
+    if not may_meet(m):
+        return True
+    measure_pairs(m)
+    if not may_meet(m):
         return True
     if m.dirty:
         build_masks(m)
@@ -813,8 +812,9 @@ cdef inline void postpone(VCS* m, int32_t T) noexcept nogil:
 
 # What a store changes of the picture, and where it would: low_write and tia_write share these.
 
-cdef inline int32_t playfield_from(int32_t K, uint32_t k) noexcept nogil:
-    return K + PF_DELAY[(k / 3) & 3]
+cdef inline int32_t playfield_from(int32_t K, uint32_t at) noexcept nogil:
+    """at: cycles since the frame began."""
+    return K + PF_DELAY[at & 3]
 
 
 cdef inline uint32_t playfield_with(Tia* t, uint32_t a, uint32_t v) noexcept nogil:
@@ -857,9 +857,9 @@ cdef inline void set_grp1(Tia* t, uint32_t v) noexcept nogil:
     t.enabl_old = t.enabl_new
 
 
-cdef inline uint32_t line_wait(uint32_t k) noexcept nogil:
-    """Cycles to the end of the line for a WSYNC at clock k of the frame (0 at its very end)."""
-    cdef uint32_t at = (k / 3) % 76
+cdef inline uint32_t line_wait(uint32_t at) noexcept nogil:
+    """Cycles to the end of the line for a WSYNC `at` cycles after the frame began (0 at its very end)."""
+    at %= 76
     return 76 - at if at else 0
 
 
@@ -871,35 +871,92 @@ cdef inline uint32_t kept(VCS* m, uint32_t a, uint32_t v, int32_t T, uint32_t cy
     return cyc
 
 
+cdef inline bint passes(VCS* m, int32_t T) noexcept nogil:
+    """In an undrawn frame, for a store that changes an object from clock T on: whether it is plain that the run up to
+    there had nothing to collide. Then it is remembered, as render does."""
+    cdef Tia* t = &m.s.tia
+    if (may_meet(m) and not t.vblank & 2) or not line_settled(t):
+        return False
+    if T < m.pend:
+        T = m.pend
+    m.pend = NOTHING
+    if t.D0 <= T and t.L < t.D1 and t.L < T and m.calm_to < T:
+        m.calm_to = T
+    return True
+
+
+cdef uint32_t changing_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept nogil:
+    """A store of low_write's that changes an object; returns the cycle counter. In an undrawn frame it can be done
+    here where `passes`."""
+    cdef Tia* t = &m.s.tia
+    cdef int32_t T = <int32_t>(3 * cyc)
+    cdef uint32_t n
+    if m.draw:
+        return tia_write(m, ea, v, cyc)
+    if ea == 0x1B:
+        n = grp0_shows(t, v)
+        if passes(m, T + 1):
+            m.dirty |= n
+            set_grp0(t, v)
+            t.regs[0x1B] = <uint8_t>v
+            return cyc
+    elif ea == 0x1C:
+        n = grp1_shows(t, v)
+        if passes(m, T + 1):
+            m.dirty |= n
+            set_grp1(t, v)
+            t.regs[0x1C] = <uint8_t>v
+            return cyc
+    elif ea == 0x0D or ea == 0x0E or ea == 0x0F:
+        if passes(m, playfield_from(T, cyc - <uint32_t>m.line0)):
+            t.pf = playfield_with(t, ea, v)
+            reshaped(m, 32)
+            t.regs[ea] = <uint8_t>v
+            return cyc
+    elif ea == 0x1D or ea == 0x1E:
+        if passes(m, T):
+            t.enam[ea - 0x1D] = <uint8_t>((v >> 1) & 1)
+            m.dirty |= <uint32_t>4 << (ea - 0x1D)
+            t.regs[ea] = <uint8_t>v
+            return cyc
+    elif ea == 0x1F:
+        if passes(m, T):
+            t.enabl_new = <uint8_t>((v >> 1) & 1)
+            m.dirty |= 16
+            t.regs[0x1F] = <uint8_t>v
+            return cyc
+    return tia_write(m, ea, v, cyc)
+
+
 cdef uint32_t low_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept nogil:
     """A store of v < $100 below $0080; returns the cycle counter.
 
     The stores that programs make most, those that leave the picture as it is, are done here, in a leaf that saves no
-    register; all others go on to tia_write, and those of a machine that must be careful to low_store."""
+    register; all others go on, and those that may not be done quickly (cut_all) go to low_store."""
     cdef Tia* t = &m.s.tia
     cdef int32_t T = <int32_t>(3 * cyc)
-    cdef uint32_t k = <uint32_t>(T - t.F), n
-    if m.careful or <int32_t>k >= m.cut:
+    cdef uint32_t n
+    if cyc >= m.quick_end:
         return low_store(m, ea, v, cyc)
     ea &= 0x3F
     if ea == 0x02:
         if m.after_write:
             return tia_write(m, ea, v, cyc)
-        return kept(m, 0x02, v, T, cyc + line_wait(k))
+        return kept(m, 0x02, v, T, cyc + line_wait(cyc - <uint32_t>m.line0))
     elif ea == 0x1B:
         if grp0_shows(t, v):
-            return tia_write(m, ea, v, cyc)
+            return changing_write(m, ea, v, cyc)
         set_grp0(t, v)
         return kept(m, 0x1B, v, T + 1, cyc)
     elif ea == 0x1C:
         if grp1_shows(t, v):
-            return tia_write(m, ea, v, cyc)
+            return changing_write(m, ea, v, cyc)
         set_grp1(t, v)
         return kept(m, 0x1C, v, T + 1, cyc)
     elif ea == 0x0D or ea == 0x0E or ea == 0x0F:
         if t.pf != playfield_with(t, ea, v):
-            return tia_write(m, ea, v, cyc)
-        return kept(m, ea, v, playfield_from(T, k), cyc)
+            return changing_write(m, ea, v, cyc)
+        return kept(m, ea, v, playfield_from(T, cyc - <uint32_t>m.line0), cyc)
     elif ea == 0x06 or ea == 0x07 or ea == 0x08 or ea == 0x09:
         n = colour_of(m, v)
         if shows_colour(m, ea - 6, n):
@@ -908,17 +965,20 @@ cdef uint32_t low_write(VCS* m, uint32_t ea, uint32_t v, uint32_t cyc) noexcept 
         return kept(m, ea, v, T, cyc)
     elif ea == 0x1D or ea == 0x1E:
         if t.enam[ea - 0x1D] != (v >> 1) & 1:
-            return tia_write(m, ea, v, cyc)
+            return changing_write(m, ea, v, cyc)
         return kept(m, ea, v, T, cyc)
     elif ea == 0x1F:
         n = (v >> 1) & 1
         if t.enabl_new != n and not t.vdelbl:
-            return tia_write(m, ea, v, cyc)
+            return changing_write(m, ea, v, cyc)
         t.enabl_new = <uint8_t>n
         return kept(m, 0x1F, v, T, cyc)
     elif ea == 0x20 or ea == 0x21 or ea == 0x23 or ea == 0x24:
         t.hm[ea - 0x20] = <uint8_t>(v >> 4)
         return kept(m, ea, v, T, cyc)
+    elif ea == 0x2B:
+        memset(t.hm, 0, 5)
+        return kept(m, 0x2B, v, T, cyc)
     elif ea == 0x0A:
         if t.ctrlpf != v or t.reflect != v & 1:
             return tia_write(m, ea, v, cyc)
@@ -937,7 +997,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
     m.s.cycles = cyc
     if <int32_t>k >= m.cut:
         m.s.stop = 1
-        m.event = 1
+        leave_window(m)
     if m.tr != NULL:
         trace_store(m, a, v, K, k)
     t.regs[a] = <uint8_t>v
@@ -949,7 +1009,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
         elif K >= t.vf:
             t.vf = NEVER
             m.s.stop = 1
-            m.event = 1
+            leave_window(m)
     elif a == 0x01:                              # VBLANK
         if t.vblank != v:
             render(m, K + 1)
@@ -965,7 +1025,7 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
     elif a == 0x02:                              # WSYNC
         postpone(m, K)
         if not m.after_write:
-            m.s.cycles += line_wait(k)
+            m.s.cycles += line_wait(k / 3)
     elif a == 0x04 or a == 0x05:                 # NUSIZ0, NUSIZ1
         n = a - 4
         if t.nusiz[n] != v or t.skip[n] or (n == 0 and t.m0mode):
@@ -1009,11 +1069,11 @@ cdef uint32_t tia_write(VCS* m, uint32_t addr, uint32_t value, uint32_t cyc) noe
     elif a == 0x0D or a == 0x0E or a == 0x0F:    # PF0, PF1, PF2
         v = playfield_with(t, a, v)
         if t.pf != v:
-            render(m, playfield_from(K, k))
+            render(m, playfield_from(K, k / 3))
             t.pf = v
             reshaped(m, 32)
         else:
-            postpone(m, playfield_from(K, k))
+            postpone(m, playfield_from(K, k / 3))
     elif a == 0x10 or a == 0x11:                 # RESP0, RESP1
         render_all(m, K)
         strobe_player(m, a - 0x10, K, horizontal(k))

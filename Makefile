@@ -11,7 +11,7 @@ SOURCES := $(wildcard vcs/_hard/*.pyx vcs/_hard/*.pxi vcs/_hard/*.pxd vcs/_hard/
 SOURCES := $(filter-out vcs/_hard/cpu.pxi,$(SOURCES))
 JOBS ?= 2
 
-.PHONY: demo test test-all asan tsan install fast check docs clean
+.PHONY: demo test test-all asan tsan install check docs clean
 
 demo: install
 	$(BIN)/vcs demo
@@ -44,19 +44,17 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml setup.py $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -q uv && $(UV) $(BUILD) && $(TOGETHER) || $(PIP) install -q --no-compile -e '.[all]'
+	$(PIP) install -q uv && $(UV) $(BUILD) -r pyproject.toml --extra all && $(ENGINES) \
+		|| $(PIP) install -q --no-compile -e '.[all]'
 	touch $@
 
-# The other packages arrive, by uv, while pip has the engines compiled: half the time of one after the other.
-# Where uv cannot be had, or does not find its way to the packages, pip does it all. BUILD: what pyproject.toml
+# First the other packages, by uv, then the engines: the hard machine is compiled twice, the second time for the way
+# a training run went, which plays the games of ale-py (a seventh faster; docs/benchmarks.md). VCS_PGO=0 compiles it
+# once. Where uv cannot be had, or does not find its way to the packages, pip does it all. BUILD: what pyproject.toml
 # requires for building.
 BUILD := 'setuptools>=77' 'Cython>=3.0' 'pybind11>=2.12' 'numpy>=2.0'
-TOGETHER = { $(UV) -r pyproject.toml --extra all & packages=$$!; \
-	$(PIP) install -q --no-deps --no-build-isolation -e . && wait $$packages; }
-
-# the hard machine compiled once more, for the way a training run went: about a tenth faster (docs/benchmarks.md)
-fast: install
-	VCS_PGO=1 $(BIN)/python setup.py -q build_ext --inplace --force
+VCS_PGO ?= try
+ENGINES = VCS_PGO=$(VCS_PGO) $(PIP) install -q --no-deps --no-build-isolation -e .
 
 clean:
 	rm -rf build dist site *.egg-info vcs/_hard/cpu.pxi vcs/_hard/*.c vcs/_hard/*.so vcs/_adjoint/*.so

@@ -3,7 +3,8 @@
 Switches, all from the environment:
   VCS_NATIVE=1        add -march=native (never in wheels: they must run on any machine)
   VCS_PGO=1           compile the hard machine twice (GCC), the second time for the way a training run went
-                      (vcs/_hard/train.py, which needs an environment where vcs runs); `make fast` does it
+                      (vcs/_hard/train.py, which needs an environment where vcs runs)
+  VCS_PGO=try         the same; where it cannot be done, compile once and say so (`make install`)
   VCS_SANITIZE=1      AddressSanitizer and UndefinedBehaviorSanitizer
   VCS_SANITIZE=thread ThreadSanitizer
   VCS_COVERAGE=1      count the lines that run, for gcov (`python -m tests.fuzz coverage`)
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
 
 ROOT = Path(__file__).resolve().parent
 os.chdir(ROOT)  # setuptools wants relative source paths
@@ -90,9 +92,21 @@ class Trained(build_ext):
     """Profile-guided build of the hard machine, if VCS_PGO asks for it; anything else as ever."""
 
     def build_extension(self, ext: Extension) -> None:
-        if ext.name != "vcs._hard.machine" or os.environ.get("VCS_PGO") != "1":
+        asked = os.environ.get("VCS_PGO", "0")
+        if ext.name != "vcs._hard.machine" or asked not in ("1", "try") or sanitize or COVERAGE:
             super().build_extension(ext)
             return
+        compiled, linked = ext.extra_compile_args, ext.extra_link_args
+        try:
+            self.build_trained(ext)
+        except (CompileError, LinkError, subprocess.CalledProcessError, OSError) as error:
+            if asked == "1":
+                raise
+            print(f"no profile-guided build ({error}); compiling the hard machine once", file=sys.stderr)
+            ext.extra_compile_args, ext.extra_link_args = compiled, linked
+            super().build_extension(ext)
+
+    def build_trained(self, ext: Extension) -> None:
         compiled, linked = ext.extra_compile_args, ext.extra_link_args
         with tempfile.TemporaryDirectory() as folder:
             profile = f"{folder}/profile"

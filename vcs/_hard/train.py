@@ -1,4 +1,4 @@
-"""The training run of a profile-guided build (setup.py, VCS_PGO=1): what the hard machine mostly does.
+"""The training run of a profile-guided build (setup.py, VCS_PGO): what the hard machine mostly does.
 
     python -m vcs._hard.train
 

@@ -723,13 +723,16 @@ cdef inline void render(VCS* m, int32_t T) noexcept nogil:
     m.pend = NOTHING
     if T < t.D0 or t.L >= t.D1 or t.L >= T:
         return
-    if not m.draw and not m.exact:
-        if T <= m.calm_to:
+    if not m.exact:
+        if T <= t.L + t.E - W:         # still in the horizontal blank: the next run can begin where this one does
             return
-        if calm(m) and line_settled(t):
-            m.calm_to = T
-            return
-        catch_up(m)
+        if not m.draw:
+            if T <= m.calm_to:
+                return
+            if calm(m) and line_settled(t):
+                m.calm_to = T
+                return
+            catch_up(m)
     render_to(m, T)
 
 

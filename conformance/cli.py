@@ -340,7 +340,9 @@ def document(
                 )
             head, _, rest = text.partition(start)
             text = head + start + report.markdown(json.loads(path.read_text())) + end + rest.partition(end)[2]
-    except (OSError, json.JSONDecodeError) as e:
-        raise VcsError(f"cannot read a report ({e}): give JSON files written with --report") from None
+    except VcsError:
+        raise
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+        raise VcsError(f"cannot read a report ({e!r}): give JSON files written with --report") from None
     files.write_text(into, text)
     console.print(f"{into}: {len(reports)} tables")

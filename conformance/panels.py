@@ -11,6 +11,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw
 
 from vcs import files
+from vcs.pictures import check_film
 
 Indices = npt.NDArray[np.uint8]
 
@@ -72,4 +73,8 @@ class Video:
     def close(self) -> None:
         if self.writer is not None:
             self.writer.close()
-            os.replace(self.temporary, self.path)
+            try:
+                check_film(self.temporary)
+                os.replace(self.temporary, self.path)
+            finally:
+                self.temporary.unlink(missing_ok=True)

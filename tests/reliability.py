@@ -34,7 +34,9 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from vcs import files
 from vcs.command import guarded
+from vcs.journal import append
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "docs" / "reliability.json"
@@ -56,7 +58,7 @@ def note(area: str, test: str, **figures: Any) -> None:
     row = {"area": area, "test": test, "date": datetime.date.today().isoformat(), **figures}
     whole["rows"] = [r for r in whole["rows"] if (r["area"], r["test"]) != (area, test)] + [row]
     whole["rows"].sort(key=lambda r: (r["area"], r["test"]))
-    DATA.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+    files.write_text(DATA, json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
     console.print(row)
 
 
@@ -439,8 +441,7 @@ def sanitize(
         }
         console.print(row)
         bad += code not in (0, 5)  # 5: every test of the file is a slow one
-        with journal.open("a") as lines:
-            lines.write(json.dumps(row) + "\n")
+        append(journal, row)
     raise typer.Exit(1 if bad else 0)
 
 
@@ -507,7 +508,7 @@ def report(
     text = page(whole)
     if check:
         raise typer.Exit(0 if PAGE.exists() and PAGE.read_text() == text else 1)
-    PAGE.write_text(text)
+    files.write_text(PAGE, text)
 
 
 def page(whole: dict[str, Any]) -> str:

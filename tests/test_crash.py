@@ -10,18 +10,20 @@ import contextlib
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from vcs.trace import Trace
@@ -148,8 +150,8 @@ def torture(name: str, kills: int, folder: Path, seed: int = 0) -> Outcome:
     more: list[str] = []
     for k in range(kills):
         process = start([*command.arguments, *more], wild)
-        # more often near the end, where files are written
-        time.sleep(duration * rng.random() ** 0.5)
+        # more often near the end, where files are written; a run that goes on has less to do
+        time.sleep(duration * rng.random() ** 0.5 * (0.6 if before else 1.0))
         outcome.kills += 1
         outcome.hit += process.poll() is None
         # now and then only the process itself: its workers must not go on writing
@@ -177,7 +179,7 @@ def need(name: str) -> None:
 
     if name not in ("trace", "relax") and "breakout" not in roms.available():
         pytest.skip("needs the images of ale-py")
-    if name == "conformance":
+    if name.startswith("conformance"):
         from conformance import golden
 
         try:
@@ -261,25 +263,100 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------------------------------- disks and folders
 
+# every command that writes files, OUT being the place; those of CI's short run first
 WRITERS = {
     "run": ["vcs", "run", "glass", "-n", "2", "--out", "OUT"],
     "trace": ["vcs", "trace", "glass", "-n", "2", "-o", "OUT/t.npz"],
     "grad": ["vcs", "grad", "glass", "-f", "3", "--out", "OUT"],
-    "demo": ["vcs", "demo", "glass", "--frames", "3", "--out", "OUT/demo.png"],
     "audit": ["vcs", "audit", "--games", "glass", "--methods", "saliency", "--out", "OUT"],
-    "relax": ["vcs", "relax", "gradient", "--out", "OUT"],
+    "relax": ["vcs", "relax", "delayed", "--game", "glass", "--frames", "2", "--out", "OUT"],
     "conformance": ["conformance", "pxcs", "--games", "pong", "--report", "OUT/c.json"],
+    "fuzz": ["tests.fuzz", "run", "-n", "2", "-t", "program", "--journal", "OUT/f.jsonl"],
 }
+SHORT = tuple(WRITERS)
+WRITERS |= {
+    "demo": ["vcs", "demo", "glass", "--frames", "3", "--out", "OUT/demo.png"],
+    "audit with jobs": ["vcs", "audit", "--games", "glass,pong", "-j", "2", "--out", "OUT"],
+    "labels": ["vcs", "labels", "glass", "--states", "1", "--out", "OUT"],
+    "report": ["vcs", "report", "IN", "--out", "OUT"],
+    "report with jobs": ["vcs", "report", "IN", "-j", "2", "--out", "OUT"],
+    "relax boundary": ["vcs", "relax", "boundary", "--n", "20", "--game", "glass", "--out", "OUT"],
+    "relax heatmap": ["vcs", "relax", "heatmap", "--n", "20", "--game", "glass", "--out", "OUT"],
+    "relax corner": ["vcs", "relax", "corner", "--games", "pong", "--frames", "2", "--out", "OUT"],
+    "relax shadow": ["vcs", "relax", "shadow", "--frames", "2", "--game", "glass", "--out", "OUT"],
+    "relax video": ["vcs", "relax", "video", "--frames", "9", "--game", "glass", "--out", "OUT"],
+    "relax gradient": ["vcs", "relax", "gradient", "--out", "OUT"],
+    "relax margins": ["vcs", "relax", "margins", "glass", "--frames", "1", "--out", "OUT"],
+    "relax all": ["vcs", "relax", "all", "--games", "pong", "--frames", "2", "--out", "OUT"],
+    "cannon": ["vcs", "cannon", "--out", "OUT"],
+    "paper": ["vcs", "paper", "--only", "relaxation", "--out", "OUT"],
+    "asm": ["vcs.asm", "SOURCE", "-o", "OUT/x.bin", "-l", "OUT/x.lst"],
+    "conformance with jobs": [
+        "conformance",
+        "reset",
+        "--games",
+        "pong",
+        "--jobs",
+        "2",
+        "--report",
+        "OUT/c.json",
+    ],
+    "bench": [
+        "bench",
+        "rollout",
+        "--games",
+        "pong",
+        "--seconds",
+        "0.01",
+        "--repeats",
+        "1",
+        "--json",
+        "OUT/b",
+    ],
+    "bench report": ["bench", "report", str(ROOT / "bench/results/rollout.json"), "--into", "OUT/r.md"],
+    "faithfulness": [
+        "bench.faithfulness",
+        "--games",
+        "pong",
+        "--warmup",
+        "1",
+        "--pixels",
+        "1",
+        "--json",
+        "OUT/f",
+    ],
+    "join study": ["bench.join_study", "--games", "pong", "--warmup", "1", "--bits", "1", "--json", "OUT/j"],
+}
+SOURCE = " processor 6502\n org $f000\nhere: nop\n jmp here\n"
 
 
-def one_message(text: str) -> str:
-    """The lines that say what went wrong; there must be no traceback."""
+def written(name: str, out: Path, folder: Path, **how: Any) -> None:
+    """Run a command of WRITERS where it cannot write: one message, exit code 2, nothing half-written."""
+    words = WRITERS[name]
+    if "glass" not in words:
+        need(name if name.startswith("conformance") else "audit")
+    (folder / "x.asm").write_text(SOURCE)
+    places = {"OUT": str(out), "IN": str(audited()), "SOURCE": str(folder / "x.asm")}
+    given = [re.sub("^(OUT|IN|SOURCE)(?=/|$)", lambda m: places[m[0]], w) for w in words]
+    text = complete(given, folder, (2,), **how)
     assert "Traceback" not in text, text[-3000:]
-    lines = [
-        line for line in text.splitlines() if "written" in line or "No space" in line or "too large" in line
-    ]
-    assert lines, text[-3000:]
-    return lines[-1]
+    said = re.findall(r"[^\n]*(?:cannot be (?:written|made)|No space|too large)[^\n]*", text)
+    assert said, text[-3000:]
+
+
+@cache
+def audited() -> Path:
+    """Records for `vcs report`."""
+    folder = Path(tempfile.mkdtemp()) / "records"
+    complete(["vcs", "audit", "--games", "glass", "--methods", "saliency", "--out", str(folder)], ROOT)
+    return folder
+
+
+def half(folder: Path, most: int) -> list[Path]:
+    """Files that were cut off when they had `most` bytes; a journal may end in half a line, which its reader
+    leaves out."""
+    found = [p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".journal", ".jsonl", ".last")]
+    return [p for p in found if p.stat().st_size >= most or p.name.startswith(".")]
 
 
 def _small_files() -> None:
@@ -288,26 +365,21 @@ def _small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
 
-@pytest.mark.parametrize("name", sorted(WRITERS))
+each_writer = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in SHORT else [pytest.mark.slow]) for n in WRITERS]
+)
+
+
+@each_writer
 def test_a_file_that_cannot_grow(name: str, tmp_path: Path) -> None:
-    if name == "conformance":
-        need(name)
-    arguments = [a.replace("OUT", str(tmp_path / "o")) for a in WRITERS[name]]
-    text = complete(arguments, tmp_path, (1, 2), preexec_fn=_small_files)
-    one_message(text)
-    # a journal may end in half a line, which its reader leaves out
-    files = [p for p in (tmp_path / "o").rglob("*") if p.is_file() and p.suffix != ".journal"]
-    left = [p for p in files if p.stat().st_size >= 100]
-    assert not left, "half a file was left"
+    written(name, tmp_path / "o", tmp_path, preexec_fn=_small_files)
+    assert not half(tmp_path / "o", 100), "half a file was left"
 
 
-@pytest.mark.parametrize("name", sorted(WRITERS))
+@each_writer
 def test_a_folder_that_is_a_file(name: str, tmp_path: Path) -> None:
-    if name == "conformance":
-        need(name)
     (tmp_path / "o").write_text("in the way")
-    arguments = [a.replace("OUT", str(tmp_path / "o")) for a in WRITERS[name]]
-    one_message(complete(arguments, tmp_path, (1, 2)))
+    written(name, tmp_path / "o", tmp_path)
     assert (tmp_path / "o").read_text() == "in the way"
 
 
@@ -320,20 +392,19 @@ def mounted(folder: Path, *options: str) -> bool:
     return done.returncode == 0
 
 
+@each_writer
 @pytest.mark.parametrize("kind", ["full", "read-only"])
-def test_a_disk(kind: str, tmp_path: Path) -> None:
+def test_a_disk(kind: str, name: str, tmp_path: Path) -> None:
     """A real full or read-only disk, where tests may mount one."""
     disk = tmp_path / "o"
     if not mounted(disk, "-o", "size=64k" if kind == "full" else "ro"):
         pytest.skip("no right to mount a tmpfs here")
     try:
         if kind == "full":
-            (disk / "filling").write_bytes(bytes(60 * 1024))
-        for name, arguments in WRITERS.items():
-            if name != "conformance":
-                text = complete([a.replace("OUT", str(disk)) for a in arguments], tmp_path, (0, 1, 2))
-                if name in ("trace", "run", "audit") or kind == "read-only":
-                    one_message(text)
-        assert np.all([not p.name.startswith(".") for p in disk.rglob("*")]), "a temporary file was left"
+            with contextlib.suppress(OSError), (disk / "filling").open("wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+        written(name, disk, tmp_path)
+        assert not [p for p in half(disk, 1) if p.name != "filling"]
     finally:
         subprocess.run(["umount", str(disk)], check=True)

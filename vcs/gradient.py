@@ -12,6 +12,7 @@ docs/gradients.md. An attribution carries the settings it was made with.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -201,14 +202,15 @@ def weighting(output: Any, trace: Trace) -> Weighting:
     cartridge RAM,
       read after the last instruction;
     * a dict from any of these to its weight;
-    * an array: float[F, H, 160] weights of all pixels, float[H, 160] of the last frame's, float[128] of RAM.
+    * an array: float[F, H, 160] weights of all pixels, float[H, 160] of the last frame's, float[128] of RAM;
+    * a `Weighting`.
 
     Raises VcsError for anything else or out of range.
     """
     if isinstance(output, Weighting):
-        return output
+        return _fitting(output, trace)
     if isinstance(output, Mapping):
-        terms = [(weighting(term, trace), float(weight)) for term, weight in output.items()]
+        terms = [(weighting(term, trace), _number(weight)) for term, weight in output.items()]
         if not terms:
             raise VcsError("an empty weighting has no derivative: give at least one output")
         return Weighting(
@@ -237,6 +239,47 @@ def weighting(output: Any, trace: Trace) -> Weighting:
     raise VcsError(
         f'{output!r} is no output: give ("pixel", row, column), ("pixel", frame, row, column), ("ram", '
         "index), a location name, a dict from these to weights, or an array of weights"
+    )
+
+
+def _number(weight: Any) -> float:
+    try:
+        number = float(weight)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise VcsError(f"{weight!r} is no weight: give a finite number")
+    return number
+
+
+def _fitting(given: Weighting, trace: Trace) -> Weighting:
+    """A weighting that somebody put together, if it is one of this trace."""
+    pixels, cells = np.asarray(given.pixels), np.asarray(given.cells)
+    weights = [np.asarray(w) for w in (given.pixel_weights, given.cell_weights)]
+    fits = pixels.ndim == 2 and pixels.shape[1] == 3 and cells.ndim == 1
+    fits = fits and all(a.dtype.kind in "iu" for a in (pixels, cells))
+    fits = fits and [w.shape for w in weights] == [(len(pixels),), (len(cells),)]
+    fits = fits and all(w.dtype.kind in "iuf" and np.isfinite(w).all() for w in weights)
+    if not fits:
+        raise VcsError(
+            "that Weighting does not fit together: give int64[P, 3] pixels with float64[P] weights, and "
+            "int64[C] cells with float64[C] weights, all finite"
+        )
+    shape = np.array(trace.screens.shape)
+    outside = ((pixels < -shape * [1, 0, 0]) | (pixels >= shape)).any(axis=1)
+    if outside.any():
+        frame, row, column = pixels[np.argmax(outside)].tolist()
+        _pixel(frame, row, column, trace)
+    for cell in cells.tolist():
+        _cell(0, cell, layout.ROM, trace)
+    pixels = pixels.astype(np.int64)
+    pixels[:, 0] %= max(1, len(trace.screens))
+    return Weighting(
+        pixels,
+        weights[0].astype(np.float64),
+        cells.astype(np.int64),
+        weights[1].astype(np.float64),
+        str(given.text),
     )
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import vcs
 from vcs import files
@@ -62,15 +62,8 @@ class Journal:
 
     def add(self, key: str, value: Any) -> None:
         """Append a finished piece; value: what JSON can hold. Raises VcsError if it cannot be written."""
-        line = self._line(key, value).encode()
-        try:
-            if self._file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as why:
-            raise VcsError(
-                f"the journal {self.path} cannot be written ({why.strerror}): make room there, or choose "
-                "another place; the same command goes on"
-            ) from None
+        with _unwritable(self.path):
+            _write(self._file, self._line(key, value).encode())
         self.done[key] = value
 
     def keep(self, key: str, compute: Callable[[], Any]) -> Any:
@@ -88,6 +81,33 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def append(path: Path, row: Any) -> None:
+    """Append a row to a file of JSON lines, below a line that a kill has torn; a missing file and its folder
+    are made. Raises VcsError if it cannot be written."""
+    with _unwritable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a+b", buffering=0) as file:
+            torn = file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
+            _write(file, b"\n" * bool(torn) + json.dumps(row).encode() + b"\n")
+
+
+def _write(file: IO[bytes], data: bytes) -> None:
+    """Write to an unbuffered file: all of it, or OSError."""
+    if file.write(data) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@contextmanager
+def _unwritable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as why:
+        raise VcsError(
+            f"the journal {path} cannot be written ({why.strerror}): make room or choose another place; the "
+            "same command goes on"
+        ) from None
 
 
 @contextmanager

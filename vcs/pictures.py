@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+from vcs.errors import VcsError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,3 +78,24 @@ def explanation(rgb: NDArray[np.uint8], pixel: tuple[int, int], ram: NDArray[np.
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=100)
     return buffer.getvalue()
+
+
+def check_film(path: Path) -> None:
+    """Raise VcsError if an MP4 file is not whole: ffmpeg tells nobody when the disk is full.
+
+    The boxes of such a file (4 bytes of length, 4 of name) fill it exactly, and one is the table of contents.
+    """
+    names, at = set(), 0
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while at < end:
+            file.seek(at)
+            head = file.read(16)
+            names.add(head[4:8])
+            short = int.from_bytes(head[:4], "big")
+            length = short if short != 1 else int.from_bytes(head[8:], "big")
+            if length < 8:
+                break
+            at += length
+    if at != end or b"moov" not in names:
+        raise VcsError("the film cannot be written whole: make room on the disk, or choose another place")

@@ -41,7 +41,9 @@ from rich.table import Table
 
 from tests.fuzz import searching
 from tests.fuzz.targets import TARGETS
+from vcs import files
 from vcs.command import INTERRUPTED, deaf
+from vcs.journal import append
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console()
@@ -66,7 +68,8 @@ def chunk(name: str, number: int, examples: int, last: Path | None = None) -> tu
         nonlocal done
         done += 1
         if last is not None:
-            last.write_bytes(pickle.dumps(drawn))
+            with contextlib.suppress(OSError):  # a full disk: the seed is known all the same
+                last.write_bytes(pickle.dumps(drawn))
         try:
             target.check(drawn)
         except Exception:
@@ -123,7 +126,7 @@ class Worker:
             self._process.join(10)
             why = f"the process ended with exit code {self._process.exitcode}"
         self.close()
-        drawn = repr(pickle.loads(last.read_bytes())) if last.exists() else "?"
+        drawn = repr(pickle.loads(last.read_bytes())) if last.exists() and last.stat().st_size else "?"
         return examples, f"{name} seed {number}: {why}\nlast input: {drawn}"
 
     def close(self) -> None:
@@ -182,14 +185,13 @@ def run(
 ) -> None:
     """Run inputs of the targets; the seeds go on where the journal ends."""
     wanted = chosen(names)
-    journal.parent.mkdir(parents=True, exist_ok=True)
     nexts = {
         name: 1 + max([r["seed"] for r in rows(journal) if r["target"] == name], default=0) for name in wanted
     }
     worker, began, found = Worker(), time.monotonic(), 0
     columns = (TextColumn("{task.description:12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
-        with Progress(*columns, console=console) as progress, journal.open("a") as out:
+        with Progress(*columns, console=console) as progress:
             tasks = {name: progress.add_task(name, total=examples) for name in wanted}
             left = dict.fromkeys(wanted, examples)
             while any(left.values()):
@@ -211,12 +213,11 @@ def run(
                         "build": build(),
                         "date": datetime.date.today().isoformat(),
                     }
-                    out.write(json.dumps(row) + "\n")
-                    out.flush()
+                    append(journal, row)
                     if finding is not None:
                         found += 1
                         path = journal.parent / f"{name}-{number}.txt"
-                        path.write_text(finding)
+                        files.write_text(path, finding)
                         last = finding.strip().splitlines()[-1]
                         progress.console.print(f"[red]{name}[/] {path}: {last}", highlight=False, markup=True)
                         if found > 200:
@@ -283,7 +284,6 @@ def coverage(
     if not list(Path("build").rglob("*.gcno")):
         console.print("the engines here count no lines: VCS_COVERAGE=1 python setup.py build_ext --inplace")
         raise typer.Exit(2)
-    journal.parent.mkdir(parents=True, exist_ok=True)
     for name in wanted:
         for old in Path("build").rglob("*.gcda"):
             old.unlink()
@@ -294,8 +294,7 @@ def coverage(
             subprocess.run([sys.executable, *words, "--journal", f"{folder}/journal.jsonl"], check=False)
         ran, known = reached()
         row = {"target": name, "executions": examples, "ran": sorted(ran), "lines": sorted(known)}
-        with journal.open("a") as out:
-            out.write(json.dumps({**row, "date": datetime.date.today().isoformat()}) + "\n")
+        append(journal, {**row, "date": datetime.date.today().isoformat()})
     table = Table("target", "inputs", "lines reached", "of the generated CPU's")
     for name, inputs, written, generated in covered(journal):
         table.add_row(name, f"{inputs:,}", written, generated)
@@ -369,8 +368,7 @@ def atheris(
         "build": "atheris",
         "date": datetime.date.today().isoformat(),
     }
-    with journal.open("a") as out:
-        out.write(json.dumps(row) + "\n")
+    append(journal, row)
     raise typer.Exit(1 if process.returncode else 0)
 
 

@@ -26,10 +26,12 @@ from hypothesis import strategies as st
 
 import vcs
 from tests.carts import LAYOUTS
-from tests.fuzz import twin
-from vcs import cart, games, roms, trace
+from tests.fuzz import engines, twin
+from vcs import cart, games, layout, roms, trace
 from vcs._hard.machine import Core, Snapshot, bus_access, replay_batch
 from vcs.errors import VcsError
+from vcs.gradient import Weighting, grads, weighting
+from vcs.join import Joins, grad_join
 from vcs.xai import audit, records
 
 FRAMES = 60
@@ -373,26 +375,23 @@ def check_trace_file(drawn: Any) -> None:
                 need(np.array_equal(getattr(t, name), array), f"a changed file was accepted: {name}")
 
 
-def trace_edits() -> Strategy:
-    number = st.one_of(INT32, st.integers(-2, 70000))
-    edit = st.tuples(
+Edit = tuple[str, str, int, int, int]
+
+
+def row_edits() -> Strategy:
+    """A change of a trace's arrays: another number, fewer or more rows, another type."""
+    return st.tuples(
         st.sampled_from(sorted(trace._ARRAYS)),
         st.sampled_from(["value", "value", "value", "cut", "type", "grow"]),
         st.integers(0, 2**20),
         st.integers(0, 30),
-        number,
-    )
-    return st.tuples(
-        st.lists(edit, min_size=1, max_size=4),
-        st.sampled_from(["value", "bit"]),
-        st.tuples(st.integers(-1, 260), st.integers(-1, 161)),
+        st.one_of(INT32, st.integers(-2, 70000)),
     )
 
 
-@target("traces whose rows lie, through the compiled reverse sweep", trace_edits)
-def check_trace(drawn: Any) -> None:
-    edits, rules, (row, column) = drawn
-    arrays = {name: array.copy() for name, array in recorded()[0].items()}
+def edited(arrays: dict[str, Any], edits: list[Edit]) -> dict[str, Any]:
+    """Copies of a trace's arrays after `edits`."""
+    arrays = {name: array.copy() for name, array in arrays.items()}
     for name, kind, at, part, value in edits:
         array = arrays[name]
         if kind == "cut":
@@ -411,11 +410,168 @@ def check_trace(drawn: Any) -> None:
             else:
                 flat[spot] = np.array(value).astype(flat.dtype)
             arrays[name] = flat.reshape(array.shape)
+    return arrays
+
+
+def trace_edits() -> Strategy:
+    return st.tuples(
+        st.lists(row_edits(), min_size=1, max_size=4),
+        st.sampled_from(["value", "bit"]),
+        st.tuples(st.integers(-1, 260), st.integers(-1, 161)),
+    )
+
+
+@target("traces whose rows lie, through the compiled reverse sweep", trace_edits)
+def check_trace(drawn: Any) -> None:
+    edits, rules, (row, column) = drawn
+    arrays = edited(recorded()[0], edits)
     with refusal():
         t = trace.Trace(**arrays)
         g = vcs.grad(t, vcs.Pixel(row, column), rules=rules)
         need(g.ram.shape[0] == 128, "the gradient's shape")
         repr(t)
+
+
+# ------------------------------------------------------------------------------------------ the reverse sweep
+
+SWEPT = 200  # instructions of a window
+
+
+def outputs_of_traces() -> Strategy:
+    """What is differentiated: right for most traces, or out of range, or nothing of the kind."""
+    place = st.integers(-2, layout.CART + 200)
+    pixel = st.tuples(st.integers(-3, 3), st.integers(-1, 60), st.integers(-1, 161))
+    good = st.one_of(
+        pixel.map(lambda p: ("pixel", *p)),
+        st.tuples(st.integers(0, 19), st.integers(0, 159)).map(lambda p: vcs.Pixel(*p)),
+        st.integers(-1, 129).map(vcs.Ram),
+        st.integers(0, 127).map(vcs.Ram),
+        place,
+        st.integers(layout.TIA_W, layout.TIA_W + 0x2C),
+        st.integers(layout.POSITION, layout.POSITION + 4),
+        st.sampled_from(
+            ["A", "X", "SP", "PC", "N", "C", "COLUBK", "GRP0", "POSP0", "HMM1", "RAM[3]", "VDEL", ""]
+        ),
+        st.tuples(st.sampled_from(["picture", "frames", "ram"]), st.integers(0, 2**31), st.floats(-3, 3)),
+        st.dictionaries(st.integers(0, 127).map(vcs.Ram), st.floats(-9, 9), max_size=4),
+    )
+    odd = st.one_of(
+        st.none(),
+        st.text(max_size=4),
+        st.floats(),
+        st.tuples(st.sampled_from(["picture", "shape", "nan"]), st.integers(0, 2**31), st.floats()),
+        st.dictionaries(place, st.floats(), max_size=2),
+        st.tuples(
+            st.just("weighting"), st.lists(pixel, max_size=2), st.lists(place, max_size=2), st.integers(0, 2)
+        ),
+    )
+    return st.one_of(good, good, good, odd)
+
+
+def output_of(drawn: Any, t: trace.Trace) -> Any:
+    """An output as drawn, with arrays of the trace's shapes."""
+    if not isinstance(drawn, tuple) or isinstance(drawn, vcs.Pixel | vcs.Ram):
+        return drawn
+    shapes = {"picture": t.screens.shape[1:], "frames": t.screens.shape, "ram": (128,), "nan": (128,)}
+    if drawn[0] in shapes or drawn[0] == "shape":
+        rng = np.random.default_rng(drawn[1])
+        weights = rng.random(shapes.get(drawn[0], (2, 3)))
+        weights[weights < rng.random()] = 0
+        return np.full_like(weights, drawn[2]) if drawn[0] == "nan" else weights
+    if drawn[0] == "weighting":
+        _, pixels, cells, more = drawn
+        return Weighting(
+            np.array(pixels, np.int64).reshape(-1, 3),
+            np.ones(len(pixels) + (more == 1)),
+            np.array(cells, np.int64),
+            np.ones(len(cells) + (more == 2)),
+            "made by hand",
+        )
+    return drawn
+
+
+def joins_of(drawn: dict[str, Any], instructions: int) -> Joins:
+    """Other outcomes of branches as drawn, or moved so that they fit a trace."""
+    rows = {
+        k: np.array(v, "<i8" if k in ("branch", "meet", "start") else "<i4")
+        for k, v in drawn.items()
+        if k != "fit"
+    }
+    if drawn["fit"]:
+        rows["branch"] = np.unique(rows["branch"] % max(1, instructions))
+        n, places = len(rows["branch"]), len(rows["place"])
+        rows["meet"] = np.minimum(rows["branch"] + 1 + np.resize(rows["meet"], n) % 40, instructions)
+        rows["start"] = np.sort(np.append(np.resize(rows["start"], n) % (places + 1), places))
+        rows["start"][0] = 0
+        if not n:
+            rows["place"] = rows["place"][:0]
+        rows |= {name: np.resize(rows[name], len(rows["place"])) for name in ("other", "here")}
+    spare = np.zeros(len(rows["branch"]), np.int32)
+    return Joins(**rows, steps=spare, cycles=spare, branches=5)
+
+
+def sweeps() -> Strategy:
+    good = st.sampled_from([10.0, 2.0, 0.1, 30.0])
+    number = st.one_of(
+        good, good, good, st.sampled_from([1e-300, 1e300, 0.0, -1.0, float("nan"), float("inf")])
+    )
+    where = st.one_of(st.integers(-2, SWEPT), st.integers(-(2**40), 2**40))
+    joins = st.fixed_dictionaries(
+        {
+            "fit": st.sampled_from([True, True, False]),
+            "branch": st.lists(where, max_size=4),
+            "meet": st.lists(where, max_size=4),
+            "start": st.lists(st.integers(-2, 9), max_size=5),
+            "place": st.lists(st.integers(-2, layout.CART + 300), max_size=5),
+            "other": st.lists(st.integers(-2, 300), max_size=5),
+            "here": st.lists(st.integers(-2, 300), max_size=5),
+        }
+    )
+    return st.tuples(
+        st.integers(0, 10**7),
+        st.integers(0, 1),
+        st.one_of(st.just([]), st.just([]), st.lists(row_edits(), max_size=3)),
+        st.lists(outputs_of_traces(), min_size=1, max_size=9),
+        st.fixed_dictionaries(
+            {"rules": st.sampled_from(["value", "bit"])},
+            optional={
+                "alpha": number,
+                "T": number,
+                "mode": st.sampled_from(["ste", "ste", "ste", "full", "full", "x"]),
+                "wrt": st.sampled_from([None, None, "ram", ["rom", "inputs"], "x", []]),
+            },
+        ),
+        st.one_of(st.none(), st.none(), joins),
+    )
+
+
+@target(
+    "random programs traced and swept: rule sets, outputs, parameters, rows that lie, joins that lie", sweeps
+)
+def check_sweep(drawn: Any) -> None:
+    number, which, edits, wanted, settings, joins = drawn
+    windows = list(engines.windows(engines.draw(number), SWEPT))
+    whole = windows[which % len(windows)]
+    with refusal():
+        t = trace.Trace(**edited({name: getattr(whole, name) for name in trace._ARRAYS}, edits))
+        outputs = []
+        for one in wanted:
+            with refusal():
+                outputs.append(weighting(output_of(one, t), t))
+        if joins is not None:
+            given = {k: v for k, v in settings.items() if k != "wrt"}
+            for output in outputs[:1]:
+                g = grad_join(t, output, joins_of(joins, len(t)), **given)
+                need(g.ram.shape[0] == 128, "the gradient's shape")
+            return
+        together = grads(t, outputs, **settings)
+        need(len(together) == len(outputs), "as many answers as outputs")
+        for one, g in zip(outputs, together):
+            alone = grads(t, [one], **settings)[0]
+            for name, part in g.parts.items():
+                need(np.array_equal(part, alone.parts[name], equal_nan=True), f"{name} alone is another one")
+                if not edits and settings.get("mode") != "full" and settings.get("alpha", 10.0) < 100:
+                    need(np.isfinite(part).all() or not np.isfinite(g.value), f"{name} is not finite")
 
 
 # ------------------------------------------------------------------------------------------ pokes

@@ -142,19 +142,27 @@ class Backward:
         slope = self.join_slope if joins is not None else 0.0
         paths: list[Any] = _NO_JOINS if joins is None else [getattr(joins, name) for name in _JOINS]
         paths = [*paths, slope]
-        lines: Array = self.engine.sweep(
-            rows["instr"],
-            rows["tia"],
-            rows["segments"],
-            rows["frames"],
-            rows["x0"],
-            height,
-            pixels,
-            given,
-            self.alpha,
-            self.read_weights,
-            *paths,
-        )
+        try:
+            lines: Array = self.engine.sweep(
+                rows["instr"],
+                rows["tia"],
+                rows["segments"],
+                rows["frames"],
+                rows["x0"],
+                height,
+                pixels,
+                given,
+                self.alpha,
+                self.read_weights,
+                *paths,
+            )
+        except (ValueError, RuntimeError) as why:  # the engine's own sentences
+            raise VcsError(str(why)) from None
+        except TypeError:  # pybind11's list of signatures
+            raise VcsError(
+                "an array given to the reverse sweep has the wrong type: pass a vcs.Trace's, and the joins "
+                "that vcs.join made from it"
+            ) from None
         return lines[:, :, : self.outputs]
 
     def parts(self, output: int) -> dict[str, Array]:

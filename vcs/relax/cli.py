@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from vcs import files, journal, roms
+from vcs import files, journal, pictures, roms
 from vcs.errors import VcsError
 from vcs.relax import figures, model, study
 
@@ -272,6 +272,7 @@ def video(
                 wide = np.concatenate([np.repeat(np.repeat(p, 2, axis=0), 2, axis=1) for p in panels], axis=1)
                 writer.send(np.ascontiguousarray(wide))
         writer.close()
+        pictures.check_film(Path(file.name))
 
     files.write(out / "video.mp4", film)
     rows: Rows = [

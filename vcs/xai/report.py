@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -256,8 +255,7 @@ def _output(path: Path, record: dict[str, Any], out: Path) -> dict[str, Any]:
     _, arrays = records.load(path)
     extra, kind = record["extra"], record["extra"]["output_kind"]
     for file in (path, path.with_suffix(".npz")):
-        (out / "records").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, out / "records" / file.name)
+        files.write_bytes(out / "records" / file.name, file.read_bytes())
     scores, triad = extra["metrics"], extra["triad"]
     image = out / "img" / record["game"] / "frame.png"
     return {

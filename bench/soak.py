@@ -4,7 +4,8 @@
 random moments. Every environment keeps a rolling CRC-32 of all that came out of it; afterwards each one is
 played again alone, on one thread, and must give the same CRC. The resident memory of the process is watched
 meanwhile: it must not grow once the first tenth has run. Ends with exit code 1 if a stream differs or memory
-grew.
+grew. What is finished is kept in a journal: the same command goes on after the pooled run, environment by
+environment, if it was interrupted.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 
 from vcs.command import deaf, guarded
 from vcs.data import load_csv
 from vcs.env.vector import AtariVectorEnv, EnvSnapshot
+from vcs.journal import pieces, stamp
 
 # these two have fewer legal actions than the others, and one pool has one action space
 OTHER_ACTIONS = ("skiing", "lost_luggage")
@@ -38,80 +39,99 @@ SKIP = 4
 GROWTH = 64 << 20  # bytes; snapshots come and go
 
 
-@dataclass(frozen=True)
-class Event:
-    """What happens to one environment at one step."""
+class Script:
+    """What happens to one environment, step by step: the same whoever plays it.
 
-    action: int
-    reset: bool
-    seed: int  # of the reset; -1: the streams go on
-    save: bool
-    restore: bool  # go back to what was saved last
+    actions: int64[steps]. saves, restores (of what was saved last), resets: bool[steps], before the step.
+    seeds: int64[steps], of the resets; -1: the streams go on."""
 
-
-def script(env: int, seed: int, steps: int) -> Iterator[Event]:
-    """The life of one environment: the same whoever plays it."""
-    rng = np.random.default_rng([seed, env])
-    saved = False
-    for _ in range(steps):
-        action, dice, fresh = int(rng.integers(18)), rng.random(), int(rng.integers(1 << 32))
-        save, restore = dice < 0.004, saved and 0.004 <= dice < 0.007
-        reset = 0.007 <= dice < 0.009
-        saved |= save
-        yield Event(action, reset, fresh if dice < 0.008 else -1, save, restore)
+    def __init__(self, env: int, seed: int, steps: int) -> None:
+        rng = np.random.default_rng([seed, env])
+        self.actions = rng.integers(18, size=steps)
+        dice = rng.random(steps)
+        self.saves = dice < 0.004
+        self.restores = (dice >= 0.004) & (dice < 0.007) & np.logical_or.accumulate(self.saves)
+        self.resets = (dice >= 0.007) & (dice < 0.009)
+        self.seeds = np.where(dice < 0.008, rng.integers(1 << 32, size=steps), -1)
 
 
-class Life:
-    """The rolling CRC of one environment, and its last snapshot."""
-
-    def __init__(self) -> None:
-        self.crc = 0
-        self.saved: EnvSnapshot | None = None
-
-    def see(self, *arrays: NDArray[Any]) -> None:
-        for a in arrays:
-            self.crc = zlib.crc32(a.tobytes(), self.crc)
+# what one step shows of one environment
+SEEN = np.dtype(
+    [
+        ("obs", np.uint8, (84, 84)),
+        ("ram", np.uint8, 128),
+        ("reward", np.int32),
+        ("lives", np.int32),
+        ("frame", np.int32),
+        ("terminated", np.bool_),
+        ("truncated", np.bool_),
+    ]
+)
+BLOCK = 32  # steps between two CRCs
 
 
 def run(games: list[str], seed: int, steps: int, threads: int, first: int = 0) -> Iterator[list[int]]:
-    """Play environments `first`.. of the games; after every step the CRC so far of each."""
+    """Play environments `first`.. of the games; after every BLOCK steps the CRC so far of each."""
     n = len(games)
     env = AtariVectorEnv(games, n, num_threads=threads, **SETTINGS)
-    lives = [Life() for _ in range(n)]
-    scripts = [script(first + i, seed, steps) for i in range(n)]
+    scripts = [Script(first + i, seed, steps) for i in range(n)]
+    actions, saves, restores, resets, seeds = (
+        np.stack([getattr(s, name) for s in scripts], 1)
+        for name in ("actions", "saves", "restores", "resets", "seeds")
+    )
+    saved: dict[int, EnvSnapshot] = {}
+    machines, which = env.machines, np.arange(n)
+    seen = np.zeros((n, BLOCK), SEEN)
+    crcs = [0] * n
     env.reset(seed=[seed + first + i for i in range(n)])
-    for events in zip(*scripts, strict=True):
-        mask = np.array([e.reset for e in events])
-        if mask.any():
-            env.reset(seed=[e.seed for e in events], options={"reset_mask": mask})
-        for i, event in enumerate(events):
-            saved = lives[i].saved
-            if event.restore and saved is not None:
-                env.restore(saved, np.arange(n) == i)
-            if event.save:
-                lives[i].saved = env.snapshot(i)
-        obs, reward, terminated, truncated, info = env.step(np.array([e.action for e in events]))
-        for i, life in enumerate(lives):
-            life.see(
-                obs[i, -1],
-                reward[i : i + 1],
-                terminated[i : i + 1],
-                truncated[i : i + 1],
-                info["lives"][i : i + 1],
-                info["episode_frame_number"][i : i + 1],
-                env.machines[i].ram,
-            )
-        yield [life.crc for life in lives]
+    for t in range(steps):
+        if resets[t].any():
+            env.reset(seed=seeds[t], options={"reset_mask": resets[t]})
+        for i in np.flatnonzero(restores[t]).tolist():
+            env.restore(saved[i], which == i)
+        for i in np.flatnonzero(saves[t]).tolist():
+            saved[i] = env.snapshot(i)
+        obs, reward, terminated, truncated, info = env.step(actions[t])
+        now = seen[:, t % BLOCK]
+        now["obs"] = obs[:, -1]
+        now["reward"], now["terminated"], now["truncated"] = reward, terminated, truncated
+        now["lives"], now["frame"] = info["lives"], info["episode_frame_number"]
+        ram = now["ram"]
+        for i, machine in enumerate(machines):
+            ram[i] = machine.ram
+        if t % BLOCK == BLOCK - 1 or t == steps - 1:
+            crcs = [zlib.crc32(row[: t % BLOCK + 1], crc) for row, crc in zip(seen, crcs, strict=True)]
+            yield crcs
     env.close()
 
 
-def alone(work: tuple[str, int, int, int]) -> int:
-    """The final CRC of one environment, played on its own."""
+def alone(work: tuple[str, int, int, int]) -> tuple[int, int]:
+    """An environment, and its final CRC, played on its own."""
     game, seed, steps, index = work
     last = [0]
     for crcs in run([game], seed, steps, 1, index):
         last = crcs
-    return last[0]
+    return index, last[0]
+
+
+def pooled(games: list[str], seed: int, steps: int, threads: int, console: Console) -> dict[str, Any]:
+    """Play all together: final CRCs, seconds, resident memory (bytes) after a tenth, at the end, at most."""
+    last: list[int] = []
+    memory: list[int] = []
+    start = time.perf_counter()
+    with Progress(console=console) as progress:
+        bar = progress.add_task(f"{len(games)} environments", total=steps)
+        for crcs in run(games, seed, steps, threads):
+            last = crcs
+            progress.advance(bar, BLOCK)
+            memory.append(resident())
+    return {
+        "crcs": last,
+        "seconds": time.perf_counter() - start,
+        "early": memory[len(memory) // 10],
+        "late": memory[-1],
+        "most": max(memory),
+    }
 
 
 def resident() -> int:
@@ -129,6 +149,7 @@ def main() -> int:
     parser.add_argument("--envs", type=int, default=64, help="environments (default 64)")
     parser.add_argument("--threads", type=int, default=0, help="threads (default: one per processor)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--journal", type=Path, default=Path("out/soak.journal"), help="of what is finished")
     args = parser.parse_args()
     console = Console()
     known = [r["name"] for r in load_csv("roms.csv") if r["ale_py_supported"] == "1"]
@@ -136,40 +157,30 @@ def main() -> int:
     rng = np.random.default_rng(args.seed)
     games = [str(g) for g in rng.choice(names, args.envs, replace=args.envs > len(names))]
     steps = max(10, args.frames // (args.envs * SKIP))
-    crcs: list[int] = []
-    memory: list[int] = []
-    start = time.perf_counter()
-    with Progress(console=console) as progress:
-        bar = progress.add_task(f"{args.envs} environments", total=steps)
-        for k, now in enumerate(run(games, args.seed, steps, args.threads)):
-            crcs = now
-            progress.advance(bar)
-            if k % max(1, steps // 100) == 0:
-                memory.append(resident())
-    seconds = time.perf_counter() - start
-    console.print(
-        f"{steps * args.envs * SKIP:,} frames in {seconds:.0f} s, "
-        f"{steps * args.envs * SKIP / seconds:,.0f} frames/s"
-    )
-    early, late = memory[len(memory) // 10], memory[-1]
-    console.print(
-        f"resident memory {early / 2**20:.0f} MB after a tenth, {late / 2**20:.0f} MB at the end, "
-        f"{max(memory) / 2**20:.0f} MB at most"
-    )
-    wrong = []
-    work = [(game, args.seed, steps, i) for i, game in enumerate(games)]
-    with deaf():
-        pool = multiprocessing.get_context("spawn").Pool(
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with pieces(args.journal, stamp("env/*.py")) as journal:
+        name = f"{args.envs} environments, {steps} steps, seed {args.seed}"
+        whole = journal.keep(name, lambda: pooled(games, args.seed, steps, args.threads, console))
+        frames, seconds = steps * args.envs * SKIP, whole["seconds"]
+        console.print(f"{frames:,} frames in {seconds:.0f} s, {frames / seconds:,.0f} frames/s")
+        early, late, most = (whole[key] / 2**20 for key in ("early", "late", "most"))
+        console.print(
+            f"resident memory {early:.0f} MB after a tenth, {late:.0f} MB at the end, {most:.0f} MB at most"
         )
-    with Progress(console=console) as progress, pool as workers:
-        bar = progress.add_task("each alone", total=args.envs)
-        for i, crc in enumerate(workers.imap(alone, work)):
-            progress.advance(bar)
-            if crc != crcs[i]:
-                wrong.append(i)
-                console.print(f"environment {i} ({games[i]}): {crcs[i]:08x} pooled, {crc:08x} alone")
-    grew = late - early > GROWTH
+        lone = {i: journal.done.get(f"{name}: {i}") for i in range(args.envs)}
+        work = [(game, args.seed, steps, i) for i, game in enumerate(games) if lone[i] is None]
+        with deaf():
+            pool = multiprocessing.get_context("spawn").Pool(args.threads or cores)
+        with Progress(console=console) as progress, pool as workers:
+            bar = progress.add_task("each alone", total=args.envs, completed=args.envs - len(work))
+            for i, crc in workers.imap_unordered(alone, work):
+                lone[i] = crc
+                journal.add(f"{name}: {i}", crc)
+                progress.advance(bar)
+    wrong = [i for i in range(args.envs) if lone[i] != whole["crcs"][i]]
+    for i in wrong:
+        console.print(f"environment {i} ({games[i]}): {whole['crcs'][i]:08x} pooled, {lone[i]:08x} alone")
+    grew = whole["late"] - whole["early"] > GROWTH
     equal = f"{args.envs - len(wrong)} of {args.envs} streams equal"
     console.print(equal + ("; memory grew" if grew else ""))
     return 1 if wrong or grew else 0

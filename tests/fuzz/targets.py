@@ -16,7 +16,7 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from tests.carts import LAYOUTS
 from tests.fuzz import engines, twin
 from vcs import cart, games, layout, roms, trace
 from vcs._hard.machine import Core, Snapshot, bus_access, replay_batch
+from vcs.asm import OPCODES
 from vcs.errors import VcsError
 from vcs.gradient import Weighting, grads, weighting
 from vcs.join import Joins, grad_join
@@ -434,7 +435,41 @@ def check_trace(drawn: Any) -> None:
 
 # ------------------------------------------------------------------------------------------ the reverse sweep
 
-SWEPT = 200  # instructions of a window
+SWEPT = 300  # instructions of a window
+# all objects at one place, and what they have hit stored where it can be asked for
+STRUCK = (
+    ("burst", bytes([0x0E, 255, 0x10, 0, 0x11, 0, 0x12, 0, 0x13, 0, 0x14, 0, 0x1B, 255, 0x1C, 255])),
+    ("burst", bytes([0x1D, 2, 0x1E, 2, 0x1F, 2])),
+    ("wait", 40),
+)
+
+
+def programs() -> Strategy:
+    """Number of a random program, its window, the window's instructions, and what is put in front: any legal
+    instructions, and reads of collision latches."""
+    raw = st.tuples(st.sampled_from(twin._LEGAL), BYTE, BYTE)
+    return st.tuples(
+        st.integers(0, 10**7),
+        st.integers(0, 1),
+        st.one_of(st.just(SWEPT), st.integers(1, SWEPT)),
+        st.lists(raw, max_size=12),
+        st.lists(st.integers(0, 7), max_size=4),
+    )
+
+
+def window_of(drawn: tuple[int, int, int, list[tuple[int, int, int]], list[int]]) -> trace.Trace:
+    """The trace of a program drawn by `programs`."""
+    number, which, size, raws, latches = drawn
+    program = engines.draw(number)
+    ops = tuple(("raw", bytes(raw)[: OPCODES[raw[0]].length]) for raw in raws)
+    if latches:
+        ops += STRUCK
+        for k, latch in enumerate(latches):  # LDA latch; STA $80+k
+            ops += (("raw", bytes([0xA5, latch])), ("raw", bytes([0x85, 0x80 + k])))
+    if ops:
+        program = replace(program, ops=ops + program.ops[:4], words=0)
+    windows = list(engines.windows(program, size))
+    return windows[which % len(windows)]
 
 
 def outputs_of_traces() -> Strategy:
@@ -528,8 +563,7 @@ def sweeps() -> Strategy:
         }
     )
     return st.tuples(
-        st.integers(0, 10**7),
-        st.integers(0, 1),
+        programs(),
         st.one_of(st.just([]), st.just([]), st.lists(row_edits(), max_size=3)),
         st.lists(outputs_of_traces(), min_size=1, max_size=9),
         st.fixed_dictionaries(
@@ -549,9 +583,8 @@ def sweeps() -> Strategy:
     "random programs traced and swept: rule sets, outputs, parameters, rows that lie, joins that lie", sweeps
 )
 def check_sweep(drawn: Any) -> None:
-    number, which, edits, wanted, settings, joins = drawn
-    windows = list(engines.windows(engines.draw(number), SWEPT))
-    whole = windows[which % len(windows)]
+    program, edits, wanted, settings, joins = drawn
+    whole = window_of(program)
     with refusal():
         t = trace.Trace(**edited({name: getattr(whole, name) for name in trace._ARRAYS}, edits))
         outputs = []

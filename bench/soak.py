@@ -151,6 +151,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--journal", type=Path, default=Path("out/soak.journal"), help="of what is finished")
     args = parser.parse_args()
+    if args.envs < 1 or args.frames < 1 or args.seed < 0:
+        parser.error("--envs and --frames take whole numbers from 1, --seed from 0")
     console = Console()
     known = [r["name"] for r in load_csv("roms.csv") if r["ale_py_supported"] == "1"]
     names = [name for name in known if name not in OTHER_ACTIONS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import pathlib
 import sys
 from collections.abc import Callable
@@ -55,6 +56,18 @@ def _choose(text: str, available: list[str]) -> list[str]:
             f"of the {len(available)} known" + (f", for example {', '.join(close)}" if close else "")
         )
     return names
+
+
+def _numbers(option: str, text: str, example: str, above: float, most: float) -> list[float]:
+    """The numbers of an option, each larger than one limit, finite and at most the other."""
+    try:
+        numbers = [float(word) for word in text.split(",")]
+    except ValueError:
+        numbers = [math.nan]
+    if not all(above < number <= most and math.isfinite(number) for number in numbers):
+        limits = f"from {max(0, above):g} to {most:g}" if math.isfinite(most) else "above 0"
+        raise VcsError(f"{option} {text} is not a list of numbers {limits}: give for example {example}")
+    return numbers
 
 
 def _run(
@@ -216,10 +229,18 @@ def pxc2(
     """
     from conformance import engines
     from conformance.ale import supported_games
+    from vcs.soft.rules import NAMES
 
-    settings = [(float(a), float(t)) for a in alpha.split(",") for t in temperature.split(",")]
+    wanted = rules.split(",")
+    if not set(wanted) <= set(NAMES):
+        raise VcsError(f"--rules {rules} is not known: accepted are {' and '.join(NAMES)}, joined by commas")
+    settings = [
+        (a, t)
+        for a in _numbers("--alpha", alpha, "2,6,20", 0, math.inf)
+        for t in _numbers("--temperature", temperature, "0.05,0.14", 0, math.inf)
+    ]
     cases = [
-        Case("pxc2", g, {"frames": frames, "warmup": warmup, "settings": settings, "rules": rules.split(",")})
+        Case("pxc2", g, {"frames": frames, "warmup": warmup, "settings": settings, "rules": wanted})
         for g in _choose(games, supported_games())
     ]
     _run("pxc2", engines.run, cases, jobs, timeout, report, resume)
@@ -267,10 +288,7 @@ def ale(
 
     if modes not in ("default", "all"):
         raise VcsError(f"--modes {modes} is not known: accepted are 'default' and 'all'")
-    try:
-        probabilities = [float(p) for p in sticky.split(",")]
-    except ValueError:
-        raise VcsError(f"--sticky {sticky} is not a list of numbers: give for example 0,0.25") from None
+    probabilities = _numbers("--sticky", sticky, "0,0.25", -1e-9, 1)
     cases = []
     for game in _choose(games, live.supported_games()):
         common = {"frame_skip": frame_skip, "out": str(out)}
@@ -342,7 +360,12 @@ def document(
             text = head + start + report.markdown(json.loads(path.read_text())) + end + rest.partition(end)[2]
     except VcsError:
         raise
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
-        raise VcsError(f"cannot read a report ({e!r}): give JSON files written with --report") from None
+    except OSError as e:
+        raise VcsError(f"cannot read a report ({e}): give JSON files written with --report") from None
+    except (ValueError, LookupError, TypeError, AttributeError) as e:
+        raise VcsError(
+            f"{into} or a report is not what it should be ({type(e).__name__}): give JSON files written with "
+            "--report, and a page of text"
+        ) from None
     files.write_text(into, text)
     console.print(f"{into}: {len(reports)} tables")

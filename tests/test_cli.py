@@ -1,19 +1,23 @@
 """The command line: what it writes, and how it refuses."""
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 
 import vcs
 from vcs import actions, cli, demo, gradient, layout
 from vcs.__main__ import main
+from vcs.command import guarded
 from vcs.errors import VcsError
 
 
@@ -189,3 +193,38 @@ def test_actions() -> None:
     assert actions.legal(None, "ale") == list(range(18))
     assert actions.legal("pong", "xitari") == [0, 3, 4] and actions.legal("frogger", "xitari")
     assert actions.choose("noop", 3, 0, None, "ale") == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "error, code, word",
+    [
+        (VcsError("no such thing"), 2, "x: no such thing"),
+        (MemoryError(), 2, "memory"),
+        (MemoryError("the trace does not fit in memory"), 2, "x: the trace does not fit"),
+        (ModuleNotFoundError("No module", name="panda"), 2, "panda"),
+        (KeyboardInterrupt(), 130, "x: interrupted"),
+    ],
+)
+def test_how_a_command_line_ends(
+    error: BaseException, code: int, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        guarded(command, "x", last=False)
+    said = capsys.readouterr().err
+    assert ended.value.code == code and word in said and said.count("\n") == 1
+    with pytest.raises(SystemExit) as ended:  # typer turns Ctrl-C into an exit code, without a word
+        guarded(_typer(error), "x", last=False)
+    assert ended.value.code == code and "x: " in capsys.readouterr().err
+
+
+def _typer(error: BaseException) -> Callable[[], object]:
+    app = typer.Typer(pretty_exceptions_enable=False)
+
+    @app.command()
+    def run() -> None:
+        raise error
+
+    return functools.partial(app, [])

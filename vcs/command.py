@@ -18,9 +18,9 @@ INTERRUPTED = 130
 def guarded(command: Callable[[], object], name: str, *, last: bool = True) -> None:
     """Run a command line; a mistake or an interruption ends the process with one sentence on standard error.
 
-    Exit codes, besides those that `command` itself ends with: 2 for a VcsError or a package that is not
-    installed, 130 for Ctrl-C. name: what the sentence begins with. last: nothing but the end of the process
-    follows, so Ctrl-C while Python cleans up ends it at once.
+    Exit codes, besides those that `command` itself ends with: 2 for a VcsError, a package that is not
+    installed or too little memory, 130 for Ctrl-C. name: what the sentence begins with. last: nothing but
+    the end of the process follows, so Ctrl-C while Python cleans up ends it at once.
     """
     try:
         command()
@@ -34,6 +34,8 @@ def guarded(command: Callable[[], object], name: str, *, last: bool = True) -> N
             "pip install 'glassvcs[all]'",
             2,
         )
+    except MemoryError as error:
+        _end(f"{name}: {error or 'there is not enough memory for that: ask for less at a time'}", 2)
     except KeyboardInterrupt:
         _end(f"{name}: interrupted", INTERRUPTED)
     except SystemExit as end:

@@ -204,7 +204,10 @@ def _games(text: str) -> list[str]:
 
     if text == "all":
         return list(game_names())
-    return [get_game(name.strip()).name for name in text.split(",") if name.strip()]
+    names = [get_game(name.strip()).name for name in text.split(",") if name.strip()]
+    if not names:
+        raise VcsError("no game named: give names separated by commas, or all")
+    return names
 
 
 @app.command(epilog="Example: vcs relax shadow --out relax")

@@ -100,6 +100,9 @@ def test_video_of_a_run(tmp_path: pathlib.Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["pong.mp4"]
 
 
+LONG = 30 if "LD_PRELOAD" in os.environ else 5  # a worker starts slowly with a sanitizer
+
+
 def die(case: Case) -> Outcome:
     """A runner for worker tests: dies, hangs or works, as the game's name says."""
     if case.game == "dies":
@@ -114,7 +117,7 @@ def die(case: Case) -> Outcome:
 def test_workers_that_die_hang_or_raise_are_reported() -> None:
     cases = [Case("x", g) for g in ("fine", "dies", "raises", "hangs", "well")]
     outcomes, complete = workers.run(
-        die, cases, jobs=2, timeout=5, journal=None, resume=False, stamp="", console=Console(quiet=True)
+        die, cases, jobs=2, timeout=LONG, journal=None, resume=False, stamp="", console=Console(quiet=True)
     )
     assert complete
     assert [o.case.game for o in outcomes] == [c.game for c in cases]

@@ -370,7 +370,7 @@ LEFT_OUT = {
     "test_reproductions.py": "starts ale-py in a process for each finding",
     "test_vector_live.py": "ale-py's own vector environment waited for ever in its reset() there",
 }
-ENGINES = ("vcs/_hard", "vcs/_adjoint")
+ENGINES = ("vcs/_*/*.pyx", "vcs/_*/*.px?", "vcs/_*/*.?pp", "vcs/_hard/gen_cpu.py")
 POOL = ["tests/test_vector.py"]  # one Python thread, which drives the pool's
 INPUTS = "inputs of the fuzz targets"
 # what makes and drops machines, pools, snapshots, traces and sweeps

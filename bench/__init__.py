@@ -6,6 +6,7 @@ ratio as the median of the ratios pair by pair, so that a computer that slows do
 =========  =========================================  ================================================
 rollout    frames/s of one machine on one core        ale-py, the same actions
 vector     frames/s of 64 preprocessed environments   ale-py's AtariVectorEnv
+gym        steps/s of a Gymnasium environment         our core alone; ale-py's ALE/...-v5
 snapshot   save + restore pairs/s                     ale-py's cloneState + restoreState
 gradient   instructions/s of a gradient               our soft engine (autograd)
 soft       instructions/s of the differentiable       -

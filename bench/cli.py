@@ -101,6 +101,18 @@ def vector(
     _run("vector", games, json, seconds, repeats, note)
 
 
+@app.command(epilog="Example: python -m bench gym --games pong")
+def gym(
+    games: Games = "core",
+    json: Json = None,
+    seconds: Seconds = 0.1,
+    repeats: Repeats = 7,
+    note: Note = "",
+) -> None:
+    """Steps per second of a Gymnasium environment, beside our core alone and beside ALE's."""
+    _run("gym", games, json, seconds, repeats, note)
+
+
 @app.command(epilog="Example: python -m bench snapshot --games pong")
 def snapshot(games: Games = "core", json: Json = None, seconds: Seconds = 0.5, repeats: Repeats = 7) -> None:
     """Saving and restoring a machine, beside ale-py's cloneState and restoreState."""

@@ -100,7 +100,8 @@ def run(games: list[str], seed: int, steps: int, threads: int, first: int = 0) -
         for i, machine in enumerate(machines):
             ram[i] = machine.ram
         if t % BLOCK == BLOCK - 1 or t == steps - 1:
-            crcs = [zlib.crc32(row[: t % BLOCK + 1], crc) for row, crc in zip(seen, crcs, strict=True)]
+            played = seen[:, : t % BLOCK + 1]
+            crcs = [zlib.crc32(row.tobytes(), crc) for row, crc in zip(played, crcs, strict=True)]
             yield crcs
     env.close()
 

@@ -23,7 +23,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", ["rollout", "vector", "snapshot", "gradient", "soft"])
+@pytest.mark.parametrize("name", ["rollout", "vector", "gym", "snapshot", "gradient", "soft"])
 def test_rows(name: str, tmp_path: pathlib.Path) -> None:
     pytest.importorskip("ale_py")
     path = tmp_path / f"{name}.json"

@@ -142,6 +142,17 @@ def test_autoreset_modes() -> None:
     env.step(plan[2])
 
 
+@pytest.mark.parametrize(("argument", "word"), [
+    ({"sound_obs": True}, "no sound"), ({"obs_type": "ram"}, "vectorization_mode='sync'"),
+])  # fmt: skip
+def test_arguments_of_single_environments(argument: dict[str, Any], word: str, rom: Any) -> None:
+    rom("pong")
+    import vcs.env  # noqa: F401  (registers the games)
+
+    with pytest.raises(VcsError, match=word):
+        gymnasium.make_vec("VCS/Pong-v5", num_envs=2, **argument)
+
+
 def test_different_games(rom: Any) -> None:
     names = ["pong", "air_raid", "breakout", "pong"]
     for name in names:

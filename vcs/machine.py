@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from vcs import cart, games, roms
 from vcs import trace as _trace
-from vcs._hard.machine import Core, Snapshot
+from vcs._hard.machine import Core, Snapshot, picture_rgb
 from vcs.data import load_json
 from vcs.errors import VcsError
 
@@ -48,6 +48,16 @@ def palette(pal: bool = False, protocol: str = "ale") -> NDArray[np.uint8]:
         rgb[1::2] = 0
     rgb.setflags(write=False)
     return rgb
+
+
+@cache
+def colour_words(pal: bool = False, protocol: str = "ale") -> NDArray[np.uint32]:
+    """uint32[256]: bytes R G B 0 of each entry of `palette`, for `vcs._hard.machine.picture_rgb`."""
+    quads = np.zeros((256, 4), np.uint8)
+    quads[:, :3] = palette(pal, protocol)
+    words: NDArray[np.uint32] = quads.view(np.uint32)[:, 0].copy()
+    words.setflags(write=False)
+    return words
 
 
 @cache
@@ -187,7 +197,7 @@ class Machine(Core):
     @property
     def screen_rgb(self) -> NDArray[np.uint8]:
         """uint8[rows, 160, 3]: the picture in colour."""
-        rgb: NDArray[np.uint8] = self.colours(palette(self.pal, self.protocol))
+        rgb: NDArray[np.uint8] = picture_rgb(self, colour_words(self.pal, self.protocol))
         return rgb
 
     @property

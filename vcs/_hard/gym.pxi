@@ -5,17 +5,46 @@ from libc.string cimport memcmp
 
 
 cdef void rgb_rows(const uint8_t* px, int rows, const uint32_t* lut, uint8_t* out) noexcept nogil:
-    """Palette indices to RGB. lut: bytes R G B 0 of each index, in memory order."""
-    cdef int r, x
-    cdef uint8_t* o
+    """Palette indices to RGB. lut: bytes R G B 0 of each index, in memory order.
+
+    Most rows, and of the other rows most stretches of eight pixels, repeat what is above them."""
+    cdef int r, x, k
+    cdef const uint8_t* p = px
     for r in range(rows):
-        o = out + r * 3 * W
-        if r > 0 and memcmp(px + r * W, px + (r - 1) * W, W) == 0:
-            memcpy(o, o - 3 * W, 3 * W)        # most rows repeat the one above
+        if r > 0 and memcmp(p, p - W, W) == 0:
+            memcpy(out, out - 3 * W, 3 * W)
+            p += W
+            out += 3 * W
             continue
-        for x in range(W - 1):                 # four bytes at once; the next pixel overwrites the fourth
-            memcpy(o + 3 * x, &lut[px[r * W + x]], 4)
-        memcpy(o + 3 * (W - 1), &lut[px[r * W + W - 1]], 3)
+        for x in range(0, W, 8):
+            if r > 0 and memcmp(p, p - W, 8) == 0:
+                memcpy(out, out - 3 * W, 24)
+            else:
+                for k in range(7):             # four bytes at once; the next pixel overwrites the fourth
+                    memcpy(out + 3 * k, &lut[p[k]], 4)
+                memcpy(out + 21, &lut[p[7]], 3)
+            p += 8
+            out += 24
+
+
+cdef void gray_rows(const uint8_t* px, int rows, const uint8_t* lut, uint8_t* out) noexcept nogil:
+    """Palette indices through a table of bytes, as rgb_rows does it."""
+    cdef int r, x, k
+    cdef const uint8_t* p = px
+    for r in range(rows):
+        if r > 0 and memcmp(p, p - W, W) == 0:
+            memcpy(out, out - W, W)
+            p += W
+            out += W
+            continue
+        for x in range(0, W, 8):
+            if r > 0 and memcmp(p, p - W, 8) == 0:
+                memcpy(out, out - W, 8)
+            else:
+                for k in range(8):
+                    out[k] = lut[p[k]]
+            p += 8
+            out += 8
 
 
 def play(Core core not None, int action, int frames, float strength=1.0):
@@ -46,17 +75,14 @@ def picture_rgb(Core core not None, const uint32_t[::1] lut not None):
 
 def picture_gray(Core core not None, const uint8_t[::1] lut not None):
     """uint8[rows, 160]: the picture through a table of bytes (uint8[256])."""
-    cdef int i
     if lut.shape[0] != 256:
         raise VcsError(f"the gray table has {lut.shape[0]} entries; pass 256")
     out = np.empty((core.m.h, W), np.uint8)
     cdef uint8_t[:, ::1] view = out
-    cdef uint8_t* o = &view[0, 0]
     cdef VCS* m = core._mine()
     core.busy = True
     with nogil:
-        for i in range(m.h * W):
-            o[i] = lut[m.cur.px[i]]
+        gray_rows(m.cur.px, m.h, &lut[0], &view[0, 0])
     core.busy = False
     return out
 

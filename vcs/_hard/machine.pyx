@@ -1057,23 +1057,6 @@ cdef class Core:
             raise VcsError(f"the screen is {self.m.h} x {W}; pass an array of that shape")
         memcpy(&out[0, 0], self._mine().cur.px, self.m.h * W)
 
-    def colours(self, const uint8_t[:, ::1] table not None):
-        """uint8[rows, 160, 3]: the picture through a palette, uint8[256, 3]."""
-        if table.shape[0] != 256 or table.shape[1] != 3:
-            raise VcsError("a palette has 256 rows of 3 bytes; pass vcs.machine.palette(...)")
-        out = np.empty((self.m.h, W, 3), np.uint8)
-        cdef uint8_t[:, :, ::1] view = out
-        cdef uint8_t* to = &view[0, 0, 0]
-        cdef const uint8_t* rgb = &table[0, 0]
-        cdef VCS* m = self._mine()
-        cdef int i
-        self.busy = True
-        with nogil:
-            for i in range(m.h * W):
-                memcpy(to + 3 * i, rgb + 3 * m.cur.px[i], 3)
-        self.busy = False
-        return out
-
     @property
     def rom(self):
         """The ROM image (bytes)."""

@@ -33,7 +33,7 @@ from vcs import games, roms
 from vcs._hard.machine import picture_gray, picture_rgb
 from vcs.errors import VcsError
 from vcs.games import Action
-from vcs.machine import Machine, Snapshot, palette
+from vcs.machine import Machine, Snapshot, colour_words, palette
 
 __all__ = ["ALE", "ALEError", "ALEInterface", "ALEState", "Action", "LoggerMode"]
 
@@ -69,7 +69,7 @@ _BOOLS: Final = {
 _STRINGS: Final = {"rom_file": "", "record_screen_dir": "", "record_sound_filename": "", "cpu": "low"}
 
 _NO_ROM = "ROM not set: call loadROM first"
-_NO_SOUND = "Glass VCS has no sound: leave sound_obs and sound off (pictures and RAM do not depend on them)"
+NO_SOUND = "Glass VCS has no sound: leave sound_obs and sound off (pictures and RAM do not depend on them)"
 
 
 class ALEState:
@@ -146,16 +146,6 @@ class ALEState:
         self._rng, self._frame, self._episode_frame, self._difficulty, self._mode = fields
         rest = body[self._HEAD.size :]
         self._snapshot = Snapshot.from_bytes(rest) if rest else None
-
-
-@cache
-def colour_words(pal: bool) -> NDArray[np.uint32]:
-    """uint32[256]: bytes R G B 0 of each palette index, for `picture_rgb`."""
-    quads = np.zeros((256, 4), np.uint8)
-    quads[:, :3] = palette(pal)
-    words: NDArray[np.uint32] = quads.view(np.uint32)[:, 0].copy()
-    words.setflags(write=False)
-    return words
 
 
 @cache
@@ -277,7 +267,7 @@ class ALE:
         rom = roms.find(_path(path))
         o = self._options
         if o["sound_obs"] or o["sound"]:
-            raise ALEError(_NO_SOUND)
+            raise ALEError(NO_SOUND)
         if o["display_screen"]:
             raise ALEError("ALE opens no window: leave display_screen off, and use gymnasium.make(..., "
                            'render_mode="human") or getScreenRGB')  # fmt: skip
@@ -442,7 +432,7 @@ class ALE:
 
     def getAudio(self, buffer: Bytes | None = None) -> Bytes | None:
         """Always raises ALEError, whatever the buffer: the machine has no sound."""
-        raise ALEError(_NO_SOUND)
+        raise ALEError(NO_SOUND)
 
     # ------------------------------------------------------------------ states
     def cloneState(self, include_rng: bool = False) -> ALEState:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from vcs import games, roms
 from vcs._hard.machine import picture_gray, picture_rgb, play
-from vcs.env.ale import ALE, Action, ALEState, colour_words, gray_levels
+from vcs.env.ale import ALE, NO_SOUND, Action, ALEState, gray_levels
 from vcs.errors import VcsError
+from vcs.machine import colour_words
 
 __all__ = ["AtariEnv", "EnvError", "Info", "register"]
 
@@ -91,7 +92,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         if render_mode not in (None, "human", "rgb_array"):
             raise EnvError(f"Render mode {render_mode} not supported (rgb_array, human).")
         if sound_obs:
-            raise EnvError("Glass VCS has no sound: leave sound_obs off (pictures do not depend on it)")
+            raise EnvError(NO_SOUND)
         _check_frameskip(frameskip)
         if not 0.0 <= repeat_action_probability <= 1.0:
             raise EnvError(f"repeat_action_probability is {repeat_action_probability}: use 0.0 to 1.0")

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from vcs._hard._pool import Batch as NativeBatch
 from vcs._hard._pool import Pool
 from vcs._hard.machine import api, handle, restore_all
+from vcs.env.ale import NO_SOUND
 from vcs.errors import VcsError
 from vcs.machine import Machine, Snapshot, palette
 
@@ -133,7 +134,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
     episodic_life: a lost life ends the episode (and resets the game). life_loss_info: a lost life sets
         `terminated`. reward_clipping: clip to -1, 0, 1. use_fire_reset: press FIRE after a reset.
     mode, difficulty: numbers the game offers. system_random_seed: of the console's power-on RAM and timer.
-    render_mode: "rgb_array" or None.
+    render_mode: "rgb_array" or None. obs_type, sound_obs: arguments of `AtariEnv` that are refused here.
 
     Observations: uint8 (num_envs, stack_num, img_height, img_width), with a last axis of 3 if not grayscale.
     Rewards: int32. Infos: env_id, lives, frame_number, episode_frame_number, int32 (num_envs,).
@@ -171,6 +172,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         difficulty: int | None = None,
         system_random_seed: int = 4753849,
         render_mode: str | None = None,
+        obs_type: str | None = None,
+        sound_obs: bool = False,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         self._arguments: dict[str, Any] = arguments
@@ -189,6 +192,12 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
             autoreset_mode = by_value[autoreset_mode]
         if render_mode not in (None, "rgb_array"):
             raise VcsError(f"render_mode is {render_mode!r}; a vector environment offers 'rgb_array' or None")
+        if obs_type is not None:
+            raise VcsError(f"obs_type is {obs_type!r}, but these observations are pictures that grayscale, "
+                           "img_height and img_width describe; for others use gymnasium.make_vec(..., "
+                           "vectorization_mode='sync')")
+        if sound_obs:
+            raise VcsError(NO_SOUND)
         if not continuous_action_threshold >= 0.0:
             raise VcsError(f"continuous_action_threshold is {continuous_action_threshold}; it must not be "
                            "negative")

@@ -2,27 +2,31 @@
 
 64 environments play different games at random, are reset (with and without new seeds), saved and restored at
 random moments. Every environment keeps a rolling CRC-32 of all that came out of it; afterwards each one is
-played again alone, on one thread, and must give the same CRC. The resident memory of the process is watched
-meanwhile: it must not grow once the first tenth has run. Ends with exit code 1 if a stream differs or memory
-grew. What is finished is kept in a journal: the same command goes on after the pooled run, environment by
-environment, if it was interrupted.
+played again alone, on one thread, and must give the same CRC. This goes on in parts of a million frames, each
+with other games and seeds. The resident memory of the process is watched meanwhile: once a tenth of the first
+part has run, it must not grow. Ends with exit code 1 if a stream differs or memory grew.
+
+What is finished is kept in a journal, part by part and environment by environment: the same command goes on
+there if it was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import multiprocessing
 import os
 import sys
 import time
+import uuid
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress
 
 from vcs.command import deaf, guarded
 from vcs.data import load_csv
@@ -36,6 +40,8 @@ SETTINGS: dict[str, Any] = {
     "max_num_frames_per_episode": 4000,
 }  # fmt: skip
 SKIP = 4
+PART = 1_000_000  # frames
+PROCESS = uuid.uuid4().hex
 GROWTH = 64 << 20  # bytes; snapshots come and go
 
 
@@ -115,23 +121,20 @@ def alone(work: tuple[str, int, int, int]) -> tuple[int, int]:
     return index, last[0]
 
 
-def pooled(games: list[str], seed: int, steps: int, threads: int, console: Console) -> dict[str, Any]:
+def pooled(games: list[str], seed: int, steps: int, threads: int) -> dict[str, Any]:
     """Play all together: final CRCs, seconds, resident memory (bytes) after a tenth, at the end, at most."""
     last: list[int] = []
     memory: list[int] = []
     start = time.perf_counter()
-    with Progress(console=console) as progress:
-        bar = progress.add_task(f"{len(games)} environments", total=steps)
-        for crcs in run(games, seed, steps, threads):
-            last = crcs
-            progress.advance(bar, BLOCK)
-            memory.append(resident())
+    for last in run(games, seed, steps, threads):  # noqa: B007
+        memory.append(resident())
     return {
         "crcs": last,
         "seconds": time.perf_counter() - start,
         "early": memory[len(memory) // 10],
         "late": memory[-1],
         "most": max(memory),
+        "process": PROCESS,
     }
 
 
@@ -144,6 +147,13 @@ def resident() -> int:
         return 0
 
 
+def alike(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The parts that one process played, of the process that played most."""
+    played = collections.Counter(part["process"] for part in parts)
+    most = played.most_common(1)[0][0]
+    return [part for part in parts if part["process"] == most]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Soak the vector engine; see the head of bench/soak.py.")
     parser.add_argument("--frames", type=int, default=10_000_000, help="emulated frames (default 10000000)")
@@ -152,40 +162,45 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--journal", type=Path, default=Path("out/soak.journal"), help="of what is finished")
     args = parser.parse_args()
-    if args.envs < 1 or args.frames < 1 or args.seed < 0:
-        parser.error("--envs and --frames take whole numbers from 1, --seed from 0")
     console = Console()
     known = [r["name"] for r in load_csv("roms.csv") if r["ale_py_supported"] == "1"]
     names = [name for name in known if name not in OTHER_ACTIONS]
-    rng = np.random.default_rng(args.seed)
-    games = [str(g) for g in rng.choice(names, args.envs, replace=args.envs > len(names))]
-    steps = max(10, args.frames // (args.envs * SKIP))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with pieces(args.journal, stamp("env/*.py")) as journal:
-        name = f"{args.envs} environments, {steps} steps, seed {args.seed}"
-        whole = journal.keep(name, lambda: pooled(games, args.seed, steps, args.threads, console))
-        frames, seconds = steps * args.envs * SKIP, whole["seconds"]
-        console.print(f"{frames:,} frames in {seconds:.0f} s, {frames / seconds:,.0f} frames/s")
-        early, late, most = (whole[key] / 2**20 for key in ("early", "late", "most"))
-        console.print(
-            f"resident memory {early:.0f} MB after a tenth, {late:.0f} MB at the end, {most:.0f} MB at most"
-        )
-        lone = {i: journal.done.get(f"{name}: {i}") for i in range(args.envs)}
-        work = [(game, args.seed, steps, i) for i, game in enumerate(games) if lone[i] is None]
-        with deaf():
-            pool = multiprocessing.get_context("spawn").Pool(args.threads or cores)
-        with Progress(console=console) as progress, pool as workers:
-            bar = progress.add_task("each alone", total=args.envs, completed=args.envs - len(work))
-            for i, crc in workers.imap_unordered(alone, work):
+    count = max(1, round(args.frames / PART))
+    steps = max(10, args.frames // (count * args.envs * SKIP))
+    parts: list[dict[str, Any]] = []
+    wrong = 0
+    with deaf():
+        pool = multiprocessing.get_context("spawn").Pool(args.threads or cores)
+    with pool as workers, pieces(args.journal, stamp("env/*.py")) as journal:
+        for number in range(count):
+            seed = args.seed + number
+            name = f"{args.envs} environments, {steps} steps, seed {seed}"
+            rng = np.random.default_rng(seed)
+            games = [str(g) for g in rng.choice(names, args.envs, replace=args.envs > len(names))]
+            parts.append(journal.keep(name, partial(pooled, games, seed, steps, args.threads)))
+            crcs = parts[-1]["crcs"]
+            lone = {i: journal.done.get(f"{name}: {i}") for i in range(args.envs)}
+            for i, crc in workers.imap_unordered(
+                alone, [(game, seed, steps, i) for i, game in enumerate(games) if lone[i] is None]
+            ):
                 lone[i] = crc
                 journal.add(f"{name}: {i}", crc)
-                progress.advance(bar)
-    wrong = [i for i in range(args.envs) if lone[i] != whole["crcs"][i]]
-    for i in wrong:
-        console.print(f"environment {i} ({games[i]}): {whole['crcs'][i]:08x} pooled, {lone[i]:08x} alone")
-    grew = whole["late"] - whole["early"] > GROWTH
-    equal = f"{args.envs - len(wrong)} of {args.envs} streams equal"
-    console.print(equal + ("; memory grew" if grew else ""))
+            for i, game in enumerate(games):
+                if lone[i] != crcs[i]:
+                    wrong += 1
+                    console.print(f"{name}: {game}: {crcs[i]:08x} pooled, {lone[i]:08x} alone")
+            console.print(f"part {number + 1} of {count} is done")
+    frames, seconds = count * steps * args.envs * SKIP, sum(part["seconds"] for part in parts)
+    console.print(f"{frames:,} frames in {seconds:.0f} s, {frames / seconds:,.0f} frames/s")
+    watched = alike(parts)
+    early, late, most = watched[0]["early"], watched[-1]["late"], max(part["most"] for part in watched)
+    console.print(
+        f"resident memory {early / 2**20:.0f} MB at first, {late / 2**20:.0f} MB after {len(watched)} of "
+        f"{count} parts in one process, {most / 2**20:.0f} MB at most"
+    )
+    streams, grew = count * args.envs, late - early > GROWTH
+    console.print(f"{streams - wrong} of {streams} streams equal" + ("; memory grew" if grew else ""))
     return 1 if wrong or grew else 0
 
 

@@ -12,9 +12,8 @@ cdef extern from "vcs_api.h":
         void (*power_on)(void*, uint32_t, uint32_t) noexcept nogil
         int32_t (*boot)(void*) noexcept nogil
         void (*configure)(void*, int32_t, int32_t) noexcept nogil
-        int32_t (*act)(void*, int32_t, float) noexcept nogil
+        int32_t (*act)(void*, int32_t, float, int32_t) noexcept nogil
         int32_t (*skip_begin)(void*) noexcept nogil
-        void (*draw)(void*, int32_t) noexcept nogil
         int32_t (*skip_end)(void*, int32_t) noexcept nogil
         int32_t (*over)(const void*) noexcept nogil
         int32_t (*truncated)(const void*) noexcept nogil
@@ -64,16 +63,13 @@ cdef void api_configure(void* machine, int32_t mode, int32_t difficulty) noexcep
     (<VCS*>machine).s.difficulty = difficulty
 
 
-cdef int32_t api_act(void* machine, int32_t action, float strength) noexcept nogil:
-    return env_act(<VCS*>machine, action, strength)
+cdef int32_t api_act(void* machine, int32_t action, float strength, int32_t drawn) noexcept nogil:
+    cdef VCS* m = <VCS*>machine
+    return env_act(m, action, strength) if drawn else env_act_unseen(m, action, strength)
 
 
 cdef int32_t api_skip_begin(void* machine) noexcept nogil:
     return skip_begin(<VCS*>machine)
-
-
-cdef void api_draw(void* machine, int32_t drawn) noexcept nogil:
-    (<VCS*>machine).draw = drawn
 
 
 cdef int32_t api_skip_end(void* machine, int32_t whole) noexcept nogil:
@@ -134,7 +130,6 @@ _API.boot = api_boot
 _API.configure = api_configure
 _API.act = api_act
 _API.skip_begin = api_skip_begin
-_API.draw = api_draw
 _API.skip_end = api_skip_end
 _API.over = api_over
 _API.truncated = api_truncated

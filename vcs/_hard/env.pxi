@@ -281,7 +281,7 @@ cdef int env_act_frames(VCS* m, int action, float strength, int n, int hidden) n
     cdef uint32_t total = 0
     for i in range(n):
         m.draw = i >= hidden
-        m.ghosting = i < hidden and i == n - 2
+        m.ghosting = i < hidden < n and i == n - 2
         if m.ale:
             if mt_next(&m.s.sticky) / 4294967296.0 >= m.sticky_p:
                 m.s.held_a = action
@@ -322,14 +322,30 @@ cdef int env_play(VCS* m, int action, float strength, int n) noexcept nogil:
     return reward
 
 
-cdef int env_act(VCS* m, int action, float strength) noexcept nogil:
-    """One agent step (environment.md 6.1, 6.2): frame_skip frames, and the sum of their rewards."""
-    cdef int32_t reward = env_play(m, action, strength, m.frame_skip if m.frame_skip > 1 else 1)
+cdef inline int env_frames(VCS* m) noexcept nogil:
+    """Frames of one agent step."""
+    return m.frame_skip if m.frame_skip > 1 else 1
+
+
+cdef inline int env_clamped(VCS* m, int32_t reward) noexcept nogil:
     if not m.ale:
         return reward
     if reward > m.reward_max:
         reward = m.reward_max
     return m.reward_min if reward < m.reward_min else reward
+
+
+cdef int env_act(VCS* m, int action, float strength) noexcept nogil:
+    """One agent step (environment.md 6.1, 6.2): frame_skip frames, and the sum of their rewards."""
+    return env_clamped(m, env_play(m, action, strength, env_frames(m)))
+
+
+cdef int env_act_unseen(VCS* m, int action, float strength) noexcept nogil:
+    """env_act without pictures, for who called skip_begin and is to call skip_end."""
+    cdef int n = env_frames(m)
+    if not m.ale and env_over(m):
+        return m.s.reward
+    return env_clamped(m, env_act_frames(m, action, strength, n, n))
 
 
 # ---------------------------------------------------------------------------------------- the game's program

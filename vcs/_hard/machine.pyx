@@ -422,6 +422,20 @@ cdef inline size_t before_streams(VCS* m) noexcept nogil:
     return <size_t>(<char*>&m.s.sys - <char*>&m.s)
 
 
+cdef inline void keep(VCS* m, State* state, uint8_t* ram, size_t n) noexcept nogil:
+    """Copy the first n bytes of the machine's State, and the cartridge RAM if there is any."""
+    memcpy(state, &m.s, n)
+    if m.cart_ram_size:
+        memcpy(ram, m.cart_ram, m.cart_ram_size)
+
+
+cdef inline void put_back(VCS* m, const State* state, const uint8_t* ram, size_t n) noexcept nogil:
+    """Undo what happened since `keep`; what is derived is for the caller to see to."""
+    memcpy(&m.s, state, n)
+    if m.cart_ram_size:
+        memcpy(m.cart_ram, ram, m.cart_ram_size)
+
+
 cdef void run_frame(VCS* m) noexcept nogil:
     """One frame call (tia.md 4): at most 25000 instructions.
 
@@ -455,16 +469,12 @@ cdef void run_frame(VCS* m) noexcept nogil:
         return
     cut_all(m, m.short_frame or not m.opt & 1)
     if not m.exact:
-        memcpy(&m.bak, s, before_streams(m))
-        if m.cart_ram_size:
-            memcpy(m.bak_ram, m.cart_ram, m.cart_ram_size)
+        keep(m, &m.bak, m.bak_ram, before_streams(m))
     run_batch(m, 25000)
     if not m.exact:
         render(m, NOTHING)
         if s.tia.L < s.tia.D1:
-            memcpy(s, &m.bak, before_streams(m))
-            if m.cart_ram_size:
-                memcpy(m.cart_ram, m.bak_ram, m.cart_ram_size)
+            put_back(m, &m.bak, m.bak_ram, before_streams(m))
             cart_map(m)
             all_dirty(m)
             m.pend = NOTHING
@@ -493,9 +503,7 @@ cdef bint skip_begin(VCS* m) noexcept nogil:
     if m.oom:
         return False
     m.skip_cur = m.cur
-    memcpy(&m.skip_state, &m.s, sizeof(State))
-    if m.cart_ram_size:
-        memcpy(m.skip_ram, m.cart_ram, m.cart_ram_size)
+    keep(m, &m.skip_state, m.skip_ram, sizeof(State))
     m.skipping = 1
     m.skip_bad = 0
     m.ghost_kept = 0
@@ -504,17 +512,14 @@ cdef bint skip_begin(VCS* m) noexcept nogil:
 
 cdef bint skip_end(VCS* m, bint whole) noexcept nogil:
     """True if the pictures are right (`whole`: all frames ran); False: the machine is where skip_begin found it."""
-    m.skipping = m.ghosting = 0
-    m.draw = 1
+    m.skipping = 0
     if whole and not m.skip_bad:
         m.ghost = m.ghost_kept
         m.ghost_at ^= m.ghost_kept
         return True
     if m.skip_bad:
         m.skip_wait = 64               # such frames come in rows; do not try for a while
-    memcpy(&m.s, &m.skip_state, sizeof(State))
-    if m.cart_ram_size:
-        memcpy(m.cart_ram, m.skip_ram, m.cart_ram_size)
+    put_back(m, &m.skip_state, m.skip_ram, sizeof(State))
     if m.cur != m.skip_cur:
         swap_pictures(m)
     vcs_derive(m)
@@ -524,9 +529,7 @@ cdef bint skip_end(VCS* m, bint whole) noexcept nogil:
 cdef void keep_ghost(VCS* m) noexcept nogil:
     """Keep the machine as it is at the start of an undrawn frame, so that the frame can be drawn later."""
     cdef int at = m.ghost_at ^ 1
-    memcpy(&m.ghost_state[at], &m.s, before_streams(m))
-    if m.cart_ram_size:
-        memcpy(m.ghost_ram + at * m.cart_ram_size, m.cart_ram, m.cart_ram_size)
+    keep(m, &m.ghost_state[at], m.ghost_ram + at * m.cart_ram_size, before_streams(m))
     m.ghost_kept = 1
 
 
@@ -541,20 +544,15 @@ cdef void draw_ghost(VCS* m) noexcept nogil:
     m.ghost = 0
     m.ghost_wait = 64
     m.tr = NULL
-    memcpy(&m.bak, &m.s, before_streams(m))
-    memcpy(&m.s, &m.ghost_state[m.ghost_at], before_streams(m))
-    if m.cart_ram_size:
-        memcpy(m.bak_ram, m.cart_ram, m.cart_ram_size)
-        memcpy(m.cart_ram, m.ghost_ram + m.ghost_at * m.cart_ram_size, m.cart_ram_size)
+    keep(m, &m.bak, m.bak_ram, before_streams(m))
+    put_back(m, &m.ghost_state[m.ghost_at], m.ghost_ram + m.ghost_at * m.cart_ram_size, before_streams(m))
     swap_pictures(m)
     own_picture(m, &m.cur)
     vcs_derive(m)
     cut_all(m, False)
     run_batch(m, 25000)
     render(m, NOTHING)
-    memcpy(&m.s, &m.bak, before_streams(m))
-    if m.cart_ram_size:
-        memcpy(m.cart_ram, m.bak_ram, m.cart_ram_size)
+    put_back(m, &m.bak, m.bak_ram, before_streams(m))
     swap_pictures(m)
     vcs_derive(m)
     m.pend = pend

@@ -652,14 +652,12 @@ private:
         const Config& c = sh.cfg;
         const VcsApi& api = *sh.api;
         Played p;
-        if (unseen) api.draw(m, 0);
         for (int k = 0; k < c.frame_skip; k++) {
-            if (unseen && k == unseen) api.draw(m, 1);
             if (p.first && api.unfinished(m)) {  // the last frame goes on in the picture that was to be kept
                 std::memcpy(tmp.early, p.first, size_t(resizer->ver.source) * W);
                 p.first = tmp.early;
             }
-            p.total += uint32_t(api.act(m, action, strength));
+            p.total += uint32_t(api.act(m, action, strength, k >= unseen));
             elapsed++;
             p.frames++;
             int32_t now = api.lives(m);
@@ -678,10 +676,10 @@ private:
         const Config& c = sh.cfg;
         if (!boot()) return;
         const bool fire = c.fire_reset && has_fire;
-        if (fire) sh.api->act(m, 1, 1.0f);
+        if (fire) sh.api->act(m, 1, 1.0f, 1);
         int n = (c.noop_max > 1 ? int(rng.below(uint32_t(c.noop_max))) : 0) - (fire ? 1 : 0);
         for (int i = 0; i < n; i++) {
-            sh.api->act(m, 0, 1.0f);
+            sh.api->act(m, 0, 1.0f, 1);
             if (sh.api->over(m) && !boot()) return;
         }
         std::fill(frames.begin(), frames.end(), uint8_t(0));

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define VCS_API_VERSION 2
+#define VCS_API_VERSION 3
 #define VCS_API_NAME "vcs._hard.machine.api"
 #define VCS_HANDLE_NAME "vcs._hard.machine.handle"
 
@@ -22,14 +22,13 @@ typedef struct VcsApi {
     int32_t (*boot)(void* machine);
     /* Mode (from the next boot) and difficulty (from the next frame), 5.5. */
     void (*configure)(void* machine, int32_t mode, int32_t difficulty);
-    /* One agent step (6.2), action 0 to 17; the reward. */
-    int32_t (*act)(void* machine, int32_t action, float strength);
+    /* One agent step (6.2), action 0 to 17; the reward. drawn: 1, or 0 between skip_begin and skip_end. */
+    int32_t (*act)(void* machine, int32_t action, float strength, int32_t drawn);
     /* Steps of which only the last two pictures can be seen. skip_begin keeps the state and says whether leaving
-     * pictures out is possible now; draw(m, 0) leaves out those of the frames that follow, draw(m, 1) ends that;
-     * skip_end(m, whole) says whether the pictures are right, `whole` being whether the last two were drawn. If
-     * not, the machine is where skip_begin found it, and the step must be taken again without. */
+     * pictures out is possible now; act(m, ..., 0) leaves them out; skip_end(m, whole) says whether the pictures are
+     * right, `whole` being whether the last two were drawn. If not, the machine is where skip_begin found it, and the
+     * step must be taken again without. */
     int32_t (*skip_begin)(void* machine);
-    void (*draw)(void* machine, int32_t drawn);
     int32_t (*skip_end)(void* machine, int32_t whole);
     int32_t (*over)(const void* machine);
     int32_t (*truncated)(const void* machine);

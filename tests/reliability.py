@@ -2,6 +2,7 @@
 
     python -m tests.reliability collect                 the journals of the fuzzers into the figures
     python -m tests.reliability kills -n 50             kill -9 in the middle of commands, figures likewise
+    python -m tests.reliability interrupts -n 4         Ctrl-C at random moments of all long commands
     python -m tests.reliability dask --kills 3          workers of a local cluster killed during an audit
     python -m tests.reliability long snapshots          also: gradients, frames, explorer
     python -m tests.reliability sanitize address        the tests under a sanitizer; also: leaks, thread
@@ -172,6 +173,36 @@ def kills(
             seconds=round(time.monotonic() - began),
             command=command(),
         )
+
+
+@app.command()
+def interrupts(
+    n: Annotated[int, typer.Option("-n", min=1, help="Interruptions of each command.")] = 4,
+    seed: Annotated[int, typer.Option(help="Other moments.")] = 0,
+) -> None:
+    """Ctrl-C at random moments of every long command, half of them while it starts or ends."""
+    from tests import test_threads
+
+    totals: dict[str, list[int]] = {}
+    began, wrong = time.monotonic(), []
+    for name, words in track(sorted(test_threads.LONG.items()), "commands", console=console):
+        with tempfile.TemporaryDirectory() as folder:
+            met, found = test_threads.interrupts(name, n, Path(folder), seed)
+        wrong += found
+        total = totals.setdefault(words[0].split(".")[0], [0, 0, 0, 0])
+        for k, more in enumerate((1, n, met, len(found))):
+            total[k] += more
+    for package, (commands, times, met, bad) in totals.items():
+        note(
+            "interruptions",
+            f"Ctrl-C in {commands} commands of {package}",
+            executions=times,
+            faults=met,
+            lost=bad,
+            command=command(),
+        )
+    console.print(f"{time.monotonic() - began:.0f} s", *wrong, sep="\n", markup=False)
+    raise typer.Exit(1 if wrong else 0)
 
 
 # ------------------------------------------------------------------------------------------ dask
@@ -458,6 +489,7 @@ AREAS = {
     "coverage": "Lines of the engines that the fuzzers reach",
     "twin": "Twin fuzzing",
     "crash safety": "Crash safety",
+    "interruptions": "Ctrl-C",
     "distributed": "Distributed runs",
     "long runs": "Long runs",
     "pythons": "Other Pythons",
@@ -487,6 +519,7 @@ COLUMNS = {
         "survived": "results found whole",
         "lost": "lost",
     },
+    "interruptions": {"executions": "interruptions", "faults": "met it running", "lost": "wrong ends"},
     "distributed": {"executions": "records", "faults": "workers killed", "survived": "equal", "lost": "lost"},
     "long runs": {"executions": "times", "lost": "wrong", "note": "memory"},
     "pythons": {"executions": "tests", "survived": "passed", "lost": "failed", "note": "remark"},

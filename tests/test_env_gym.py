@@ -132,7 +132,7 @@ def test_unseeded_environments_differ() -> None:
         ("frameskip type", {"frameskip": "a"}),
         ("not supported", {"render_mode": "foo"}),
         ("no sound", {"sound_obs": True}),
-        ("0.0 to 1.0", {"repeat_action_probability": 2.0}),
+        ("from 0 to 1", {"repeat_action_probability": 2.0}),
     ],
 )
 def test_bad_arguments(words: str, kwargs: dict[str, Any]) -> None:

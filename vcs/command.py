@@ -35,7 +35,7 @@ def guarded(command: Callable[[], object], name: str, *, last: bool = True) -> N
             2,
         )
     except MemoryError as error:
-        _end(f"{name}: {error or 'there is not enough memory for that: ask for less at a time'}", 2)
+        _end(f"{name}: {str(error) or 'there is not enough memory: ask for less at a time'}", 2)
     except KeyboardInterrupt:
         _end(f"{name}: interrupted", INTERRUPTED)
     except SystemExit as end:

@@ -532,10 +532,10 @@ def game_names() -> tuple[str, ...]:
 def get_game(name: str) -> Game:
     """The game called ``name``; raises VcsError (with near names) if there is none."""
     games = load_games()
-    if name not in games:
+    if not isinstance(name, str) or name not in games:
         import difflib
 
-        near = difflib.get_close_matches(name, games, 3)
+        near = difflib.get_close_matches(str(name), games, 3)
         hint = f"did you mean {', '.join(near)}?" if near else "vcs.games.game_names() lists all games"
         raise VcsError(f"there is no game called {name!r}; {hint}")
     return games[name]

@@ -325,6 +325,8 @@ def _cell(first: int, index: Any, size: int, trace: Trace) -> Weighting:
 
 
 def _array_weighting(array: npt.NDArray[Any], trace: Trace) -> Weighting:
+    if array.dtype.kind not in "biuf":
+        raise VcsError(f"weights of type {array.dtype} are no numbers: give an array of them")
     weights = np.asarray(array, np.float64)
     if not np.isfinite(weights).all():
         raise VcsError("the weights are not all finite: replace NaN and infinities")
@@ -348,6 +350,8 @@ def _array_weighting(array: npt.NDArray[Any], trace: Trace) -> Weighting:
 def _wanted(wrt: str | Sequence[str] | None) -> tuple[str, ...]:
     if wrt is None:
         return PARTS
+    if not isinstance(wrt, (str, Sequence)):
+        raise VcsError(f"wrt is {wrt!r}: give the name of a part or location, or a list of them")
     names = []
     for item in [wrt] if isinstance(wrt, str) else wrt:
         if item in PARTS:

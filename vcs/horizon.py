@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from vcs import layout
+from vcs import checks, layout
 from vcs._adjoint import LANES, Backward, seeds
 from vcs._hard.machine import record_rows
 from vcs.errors import VcsError
@@ -146,8 +146,9 @@ def grads_long(
     from vcs.gradient import _wanted
     from vcs.soft.rules import NAMES
 
-    chosen = np.ascontiguousarray(actions, np.int32)
-    if chosen.ndim != 1 or not len(chosen) or chosen.min() < 0 or chosen.max() > 17:
+    checks.instance("the machine", machine, Machine, "a vcs.Machine")
+    chosen = checks.actions(actions)
+    if not len(chosen):
         raise VcsError("the actions must be a list of numbers from 0 to 17, at least one")
     for what, given, known in (("rule set", rules, NAMES), ("mode", mode, ("ste", "full"))):
         if given not in known:

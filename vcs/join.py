@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vcs import layout
+from vcs import checks, layout
 from vcs._adjoint import sweep
 from vcs.errors import VcsError
 from vcs.gradient import RULES, Attribution, weighting
@@ -92,6 +92,8 @@ def find(machine: Machine, trace: Trace, limit: int = LIMIT) -> Joins:
     machine: one of the trace's cartridge and settings; it is not changed. limit: instructions that either
     side may run. It costs about a millisecond a branch. Raises VcsError if the machine leaves the trace.
     """
+    checks.instance("the machine", machine, Machine, "a vcs.Machine")
+    checks.instance("the trace", trace, Trace, "what Machine.trace returned")
     if limit < 1:
         raise VcsError(f"limit is {limit}: let the paths run at least one instruction")
     main, other = machine.clone(), machine.clone()
@@ -191,6 +193,8 @@ def grad_join(
     1.54 and 0.0009 at 10, so with the default alpha of `grad` it would show next to nothing. slope: in place
     of the gate's; 1 is the secant: a path through a branch counts with the exact effect of the flag's flip.
     """
+    checks.instance("the trace", trace, Trace, "what Machine.trace returned")
+    checks.instance("joins", joins, Joins, "what vcs.join.find returned")
     target = weighting(output, trace)
     settings: dict[str, Any] = {"rules": rules, "alpha": alpha, "T": T, "mode": mode, "slope": slope}
     ((arrays, value),) = sweep(trace, [target], control="join", joins=joins, **settings)

@@ -120,6 +120,8 @@ def parse(text: str) -> int:
 
     Numbers may be decimal, 0x or $ hexadecimal; case does not matter. Raises VcsError for an unknown name.
     """
+    if not isinstance(text, str):
+        raise VcsError(f"{text!r} names no location: give a text such as COLUP0 or RAM[0x1C]")
     cell = _CELL.fullmatch(text.strip())
     if cell:
         start, size = _CELLS[cell[1].upper()]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vcs import cart, games, roms
+from vcs import cart, checks, games, roms
 from vcs import trace as _trace
 from vcs._hard.machine import Core, Snapshot, picture_rgb
 from vcs.data import load_json
@@ -127,16 +127,15 @@ class Machine(Core):
                 f"{self.name} has no difficulty {difficulty}; it offers "
                 f"{', '.join(map(str, self.rules.difficulties))}"
             )
-        if frame_skip < 1:
-            raise VcsError(f"frame_skip is {frame_skip}; it must be 1 or more")
-        if not 0.0 <= repeat_action_probability <= 1.0:
-            raise VcsError(
-                f"repeat_action_probability is {repeat_action_probability}; it must be between 0 and 1"
-            )
+        checks.whole("frame_skip", frame_skip, 1)
+        checks.real("repeat_action_probability", repeat_action_probability, 0, 1)
         ale = protocol == "ale"
 
         def option(key: str, default: Any) -> Any:
             return options.pop(key, default)
+
+        def number(key: str, default: int, low: int = INT_MIN, high: int = INT_MAX) -> int:
+            return checks.whole(key, option(key, default), low, high)
 
         fmt = str(option("display_format", props.display_format)).upper()
         if fmt not in _FORMATS:
@@ -144,8 +143,8 @@ class Machine(Core):
         paddle_max = option("paddle_max", self.rules.settings.get("paddle_max", PADDLE_MAX))
         settings: dict[str, Any] = {
             "ale": ale,
-            "y0": int(option("ystart", props.ystart)),
-            "height": int(option("height", props.height)),
+            "y0": number("ystart", props.ystart),
+            "height": number("height", props.height),
             "format": _FORMATS[fmt],
             "hmove_blanks": bool(option("hmove_blanks", props.hmove_blanks)),
             "paddles": (props.left_controller == "PADDLES") | (props.right_controller == "PADDLES") << 1,
@@ -155,17 +154,17 @@ class Machine(Core):
             | (props.television_type == "COLOR") << 3
             | (props.left_difficulty != "B") << 6
             | (props.right_difficulty != "B") << 7,
-            "paddle_min": int(option("paddle_min", PADDLE_MIN)),
-            "paddle_max": int(paddle_max),
+            "paddle_min": number("paddle_min", PADDLE_MIN),
+            "paddle_max": checks.whole("paddle_max", paddle_max, INT_MIN, INT_MAX),
             "program": self.rules.program,
-            "system_seed": int(option("system_random_seed", 4753849)) & 0xFFFFFFFF,
-            "sticky_seed": seed & 0xFFFFFFFF,
+            "system_seed": number("system_random_seed", 4753849, -(2**63), 2**64) & 0xFFFFFFFF,
+            "sticky_seed": checks.whole("seed", seed, -(2**63), 2**64) & 0xFFFFFFFF,
             # the option passes through six significant digits and a float32 (environment.md 6.3)
             "sticky_p": float(np.float32(f"{repeat_action_probability:g}")) if ale else 0.0,
             "frame_skip": frame_skip,
-            "max_frames": int(option("max_num_frames_per_episode", 0)),
-            "reward_min": int(option("reward_min", INT_MIN)),
-            "reward_max": int(option("reward_max", INT_MAX)),
+            "max_frames": number("max_num_frames_per_episode", 0),
+            "reward_min": number("reward_min", INT_MIN),
+            "reward_max": number("reward_max", INT_MAX),
             "trunc_on_life": bool(option("truncate_on_loss_of_life", False)) and ale,
         }
         if options:
@@ -185,7 +184,11 @@ class Machine(Core):
         """Play `frame_skip` frames with an action 0..17 and return the reward (environment.md 6).
 
         strength: of paddle movements. Raises VcsError for an action out of range."""
-        if not 0 <= action < 18:
+        try:
+            fits = 0 <= action < 18
+        except (TypeError, ValueError):  # nothing to compare with a number, or an array
+            fits = False
+        if not fits:
             raise VcsError(f"action {action} does not exist; actions are 0 (NOOP) to 17 (DOWNLEFTFIRE)")
         return float(self.act(action, strength))
 
@@ -225,7 +228,7 @@ class Machine(Core):
 
     def trace(self, actions: Sequence[int] | NDArray[np.integer[Any]]) -> _trace.Trace:
         """Play the actions and record everything that happened (docs/design.md, "The trace")."""
-        return _trace.record(self, np.array(actions, np.int32))  # a copy: theirs may be read-only
+        return _trace.record(self, checks.actions(actions))
 
     def __repr__(self) -> str:
         return f"Machine({self.name!r}, protocol={self.protocol!r}, mapper {self.mapper}, frame {self.frame})"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from vcs import layout
+from vcs import checks, layout
 from vcs._adjoint._adjoint import LOCATIONS, ROWS, Adjoint, Opcodes
 from vcs.data import load_csv
 from vcs.errors import VcsError
@@ -74,9 +74,6 @@ class Backward:
         mode: str = "ste",
         slope: float | None = None,
     ) -> None:
-        for name, number in (("alpha", alpha), ("T", T)):
-            if not (np.isfinite(number) and number > 0):
-                raise VcsError(f"{name} is {number}: give a positive, finite number")
         if rules not in NAMES:
             raise VcsError(f"there is no rule set {rules!r}: use {' or '.join(NAMES)}")
         if not 1 <= outputs <= LANES[-1]:
@@ -84,8 +81,8 @@ class Backward:
         self.outputs = outputs
         self.bits = rules == "bit"
         self.lanes = next(n for n in LANES if n >= outputs)
-        self.alpha = float(alpha)
-        self.T = float(T)
+        self.alpha = checks.positive("alpha", alpha)
+        self.T = checks.positive("T", T)
         self.image = np.frombuffer(rom, np.uint8)
         gate = 1.0 / (1.0 + math.exp(-self.alpha))
         self.join_slope = 2.0 * self.alpha * gate * (1.0 - gate) if slope is None else float(slope)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from vcs import checks
 from vcs.asm.opcodes import ENCODING, MNEMONICS, OPERAND, REGISTERS
 from vcs.errors import VcsError
 
@@ -408,4 +409,4 @@ def assemble(source: str, name: str = "source") -> Program:
 
     name: what error messages call the source. Raises VcsError, naming the line, at the first mistake.
     """
-    return _Assembler(source, name).run()
+    return _Assembler(checks.instance("the source", source, str, "the text of a program"), name).run()

@@ -17,7 +17,7 @@ from gymnasium import error, spaces
 from gymnasium.utils import EzPickle, seeding
 from numpy.typing import NDArray
 
-from vcs import games, roms
+from vcs import checks, games, roms
 from vcs._hard.machine import picture_gray, picture_rgb, play
 from vcs.env.ale import ALE, NO_SOUND, Action, ALEState, gray_levels
 from vcs.errors import VcsError
@@ -94,12 +94,22 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         if sound_obs:
             raise EnvError(NO_SOUND)
         _check_frameskip(frameskip)
-        if not 0.0 <= repeat_action_probability <= 1.0:
-            raise EnvError(f"repeat_action_probability is {repeat_action_probability}: use 0.0 to 1.0")
+        try:
+            checks.real("repeat_action_probability", repeat_action_probability, 0, 1)
+            threshold = checks.real("continuous_action_threshold", continuous_action_threshold)
+            for name, number in (
+                ("mode", mode),
+                ("difficulty", difficulty),
+                ("max_num_frames_per_episode", max_num_frames_per_episode),
+            ):
+                if number is not None:
+                    checks.whole(name, number, -(2**31))
+        except VcsError as why:
+            raise EnvError(str(why)) from None
 
         self.render_mode = render_mode
         self.continuous = continuous
-        self.continuous_action_threshold = float(continuous_action_threshold)
+        self.continuous_action_threshold = threshold
         self._frameskip = frameskip
         self._obs_type = obs_type
         self._mode, self._difficulty = mode, difficulty
@@ -180,7 +190,12 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
         if self.continuous:
             number, strength = self._from_continuous(action)
         else:
-            number, strength = self._action_set[action], 1.0
+            try:
+                number, strength = self._action_set[action], 1.0
+            except (TypeError, IndexError):
+                raise EnvError(
+                    f"{action!r:.60} is no action: use a whole number from 0 to {len(self._action_set) - 1}"
+                ) from None
         m = self._machine
         if self.render_mode == "human":
             reward = 0.0

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from vcs._hard._pool import Batch as NativeBatch
 from vcs._hard._pool import Pool
 from vcs._hard.machine import api, handle, restore_all
+from vcs.checks import flag, instance, whole
 from vcs.env.ale import NO_SOUND
 from vcs.errors import VcsError
 from vcs.machine import Machine, Snapshot, palette
@@ -103,16 +104,6 @@ def _alone(call: Method) -> Method:
     return cast(Method, guarded)
 
 
-def _whole(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = low - 1
-    if number != value or not low <= number <= high:
-        raise VcsError(f"{name} is {value!r}; it must be a whole number from {low} to {high}")
-    return number
-
-
 class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any], NDArray[Any]]):
     """Many Atari games stepped together.
 
@@ -179,17 +170,19 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._arguments: dict[str, Any] = arguments
         self._lock = threading.RLock()
         several = not isinstance(game, (str, bytes, os.PathLike))
-        self.num_envs = _whole("num_envs", (len(game) if several else 1) if num_envs is None else num_envs, 1)
+        self.num_envs = whole("num_envs", (len(game) if several else 1) if num_envs is None else num_envs, 1)
+        if several:
+            instance("the game", game, (Sequence, np.ndarray), "a name, a path or bytes, or a list of them")
         games: list[Any] = list(game) if several else [game] * self.num_envs
         if len(games) != self.num_envs:
             raise VcsError(f"{len(games)} games were given for {self.num_envs} environments; give one game "
                            "for all, or one for each")
-        self.batch_size = _whole("batch_size", batch_size, 0, self.num_envs) or self.num_envs
+        self.batch_size = whole("batch_size", batch_size, 0, self.num_envs) or self.num_envs
+        by_value = {m.value: m for m in MODES}
         if isinstance(autoreset_mode, str):
-            by_value = {m.value: m for m in MODES}
-            if autoreset_mode not in by_value:
-                raise VcsError(f"autoreset_mode is {autoreset_mode!r}; use one of {', '.join(by_value)}")
-            autoreset_mode = by_value[autoreset_mode]
+            autoreset_mode = by_value.get(autoreset_mode, autoreset_mode)
+        if not isinstance(autoreset_mode, AutoresetMode):
+            raise VcsError(f"autoreset_mode is {autoreset_mode!r}; use one of {', '.join(by_value)}")
         if render_mode not in (None, "rgb_array"):
             raise VcsError(f"render_mode is {render_mode!r}; a vector environment offers 'rgb_array' or None")
         if obs_type is not None:
@@ -201,7 +194,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         if not continuous_action_threshold >= 0.0:
             raise VcsError(f"continuous_action_threshold is {continuous_action_threshold}; it must not be "
                            "negative")
-        threads = _whole("num_threads", num_threads, 0, 1024)
+        threads = whole("num_threads", num_threads, 0, 1024)
         if not threads:
             known = hasattr(os, "sched_getaffinity")
             threads = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
@@ -221,15 +214,17 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
             )  # fmt: skip
             self._machines.append(originals[name])
         rows = min(m.rows for m in originals.values())
-        height = _whole("img_height", img_height, 1, rows)
-        width = _whole("img_width", img_width, 1, COLUMNS)
+        height = whole("img_height", img_height, 1, rows)
+        width = whole("img_width", img_width, 1, COLUMNS)
         settings = {
-            "frame_skip": _whole("frameskip", frameskip, 1), "stack": _whole("stack_num", stack_num, 1, 1024),
-            "height": height, "width": width, "noop_max": _whole("noop_max", noop_max, 0),
-            "max_frames": _whole("max_num_frames_per_episode", max_num_frames_per_episode, 1),
-            "gray": int(grayscale), "maxpool": int(maxpool), "episodic_life": int(episodic_life),
-            "life_loss_info": int(life_loss_info), "clip": int(reward_clipping),
-            "fire_reset": int(use_fire_reset), "autoreset": MODES[autoreset_mode],
+            "frame_skip": whole("frameskip", frameskip, 1), "stack": whole("stack_num", stack_num, 1, 1024),
+            "height": height, "width": width, "noop_max": whole("noop_max", noop_max, 0),
+            "max_frames": whole("max_num_frames_per_episode", max_num_frames_per_episode, 1),
+            "gray": flag("grayscale", grayscale), "maxpool": flag("maxpool", maxpool),
+            "episodic_life": flag("episodic_life", episodic_life),
+            "life_loss_info": flag("life_loss_info", life_loss_info),
+            "clip": flag("reward_clipping", reward_clipping),
+            "fire_reset": flag("use_fire_reset", use_fire_reset), "autoreset": MODES[autoreset_mode],
             "system_seed": system_random_seed & 0xFFFFFFFF,
         }  # fmt: skip
         self._settings = tuple(settings.values())
@@ -265,7 +260,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._pool = Pool(
             self._machines, [handle(m) for m in self._machines], api(), {**settings, "wide": self._wide},
             gray, np.stack(colours), setup, min(threads, self.num_envs),
-            _whole("thread_affinity_offset", thread_affinity_offset, -1),
+            whole("thread_affinity_offset", thread_affinity_offset, -1),
         )  # fmt: skip
         self._all = np.arange(self.num_envs, dtype=np.int32)
         self._seeded = np.zeros(self.num_envs, np.bool_)
@@ -292,6 +287,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         input, or while steps are in flight.
         """
         self._ready("reset")
+        instance("options", options or {}, Mapping, "a dict such as {'reset_mask': mask}")
         ids = self._mask((options or {}).get("reset_mask"), "reset_mask")
         if not self._started and len(ids) < self.num_envs:
             raise VcsError("some environments have never been reset; call reset() without reset_mask first")
@@ -394,7 +390,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
     def snapshot(self, index: int) -> EnvSnapshot:
         """Environment `index` at this moment: machine, frame stack, counters, random streams."""
         self._ready("snapshot")
-        index = _whole("index", index, 0, self.num_envs - 1)
+        index = whole("index", index, 0, self.num_envs - 1)
         return EnvSnapshot(self._machines[index].snapshot(), self._pool.save(index), self._settings)
 
     @_alone
@@ -405,6 +401,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         snapshot is of another game or of other settings.
         """
         self._ready("restore")
+        instance("the snapshot", snapshot, EnvSnapshot, "what the method snapshot returned")
         ids = self._mask(mask, "mask")
         if snapshot.settings != self._settings:
             raise VcsError("the snapshot is of an environment with other settings; restore it where "
@@ -489,7 +486,8 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
                 return np.full(self.num_envs, -1, np.int64)
             values = [int(seed) + i for i in range(self.num_envs)]
         else:
-            values = [-1 if s is None else int(s) for s in seed]
+            instance("the seed", seed, (Sequence, np.ndarray), "one whole number, or one for each environment")
+            values = [-1 if s is None else whole("a seed", s, -(2**63), 2**64) for s in seed]
             if len(values) != self.num_envs:
                 raise VcsError(f"{len(values)} seeds were given for {self.num_envs} environments; give one "
                                "number, or one seed for each")

@@ -165,6 +165,8 @@ class Rollout:
 
         Raises VcsError for a part that is not the trace's: another state may take another path.
         """
+        if state is not None and not isinstance(state, Mapping) and not hasattr(state, "_value"):
+            raise VcsError(f"a rollout's state is a dict such as start() gives, not a {type(state).__name__}")
         given = {**(state or {}), **parts} if not hasattr(state, "_value") else {n: state[n] for n in STATE}  # type: ignore[index]
         unknown = sorted(set(given) - set(STATE))
         if unknown:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from autograd.extend import Box
 
-from vcs import layout, trace
+from vcs import checks, layout, trace
 from vcs.errors import VcsError
 from vcs.soft import ops, relax, tia
 from vcs.soft.cart import Cart
@@ -84,13 +84,10 @@ class Replay:
             raise VcsError(
                 f"the soft machine has no control rule {control!r}: use one of {', '.join(CONTROLS)}"
             )
-        for name, number in (("alpha", alpha), ("T", T)):
-            if not (np.isfinite(number) and number > 0):
-                raise VcsError(f"{name} is {number}: give a positive, finite number")
-        self.trace = source
+        self.trace = checks.instance("the trace", source, trace.Trace, "what Machine.trace returned")
         self.rules = rules
-        self.alpha = float(alpha)
-        self.T = float(T)
+        self.alpha = checks.positive("alpha", alpha)
+        self.T = checks.positive("T", T)
         self.mode = mode
         self.control = control
         self.check = check
@@ -235,7 +232,12 @@ class Run:
 
     def part(self, name: str) -> Any:
         if name not in self._parts:
-            self._parts[name] = self.state[name]
+            try:
+                self._parts[name] = self.state[name]
+            except (KeyError, TypeError, IndexError):
+                raise VcsError(
+                    f"the state has no part {name!r}: change parts of the dict that Replay.start() gives"
+                ) from None
         return self._parts[name]
 
     def start_value(self, location: int) -> Any:
@@ -846,12 +848,19 @@ def _strange_code(t: trace.Trace) -> frozenset[int]:
 
 def _pixel_array(pixels: Any, t: trace.Trace) -> npt.NDArray[np.int64]:
     """(frame, row, column) triples, checked, int64[P, 3]."""
+    checks.instance("the trace", t, trace.Trace, "what Machine.trace returned")
     frames, height, width = t.screens.shape
     if isinstance(pixels, str):
         if pixels != "all":
             raise VcsError(f'pixels is {pixels!r}: give "all" or a list of (frame, row, column)')
         return np.stack(np.unravel_index(np.arange(t.screens.size), t.screens.shape), axis=1)
-    array = np.asarray(pixels, dtype=np.int64).reshape(-1, 3)
+    try:
+        array = np.asarray(pixels)
+    except ValueError:  # rows of several lengths
+        array = np.zeros(1)
+    if array.size and (array.dtype.kind not in "iu" or array.ndim not in (1, 2) or array.shape[-1] != 3):
+        raise VcsError(f'pixels is {pixels!r:.60}: give "all" or a list of (frame, row, column)')
+    array = array.astype(np.int64).reshape(-1, 3)
     outside = ((array < 0) | (array >= t.screens.shape)).any(axis=1)
     if outside.any():
         frame, row, column = array[outside][0]

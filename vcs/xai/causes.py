@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vcs import checks
 from vcs.errors import VcsError
 
 RAM, CPU, TIA, TIA_INNER, RIOT, CART, ROM = 0, 128, 192, 256, 336, 1024, 65536
@@ -40,6 +41,10 @@ class Do:
     def __post_init__(self) -> None:
         if self.op not in OPS:
             raise VcsError(f"unknown operation {self.op!r}; choose one of {', '.join(OPS)}")
+        for what in ("location", "value", "frame", "instruction"):
+            number = getattr(self, what)
+            if not hasattr(number, "__index__") and (number is not None or what != "instruction"):
+                raise VcsError(f"the {what} of an intervention is {number!r}: give a whole number")
         if self.frame < 0 or (self.instruction is not None and self.instruction < 0):
             raise VcsError("an intervention acts at a frame and instruction from 0 upwards")
         if self.op == "flip" and not 0 <= self.value <= 15:
@@ -64,8 +69,8 @@ class Act:
     frame: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.action <= 17:
-            raise VcsError(f"action {self.action} does not exist; actions are 0..17")
+        checks.whole("the action", self.action, 0, 17)
+        checks.whole("the frame", self.frame, 0)
 
     @property
     def name(self) -> str:

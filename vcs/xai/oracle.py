@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vcs import layout
+from vcs import checks, layout
 from vcs._hard.machine import replay_batch
 from vcs.errors import VcsError
 from vcs.machine import Machine
@@ -100,12 +100,11 @@ class Oracle:
     """
 
     def __init__(self, machine: Machine, actions: Sequence[int], *, threads: int | None = None) -> None:
-        if not len(actions):
+        checks.instance("the machine", machine, Machine, "a vcs.Machine")
+        self.actions = checks.actions(actions).tolist()
+        if not self.actions:
             raise VcsError("the oracle needs at least one action: effects are read after the tail")
-        if any(not 0 <= a <= 17 for a in actions):
-            raise VcsError("an action of the tail does not exist; actions are 0..17")
-        self.actions = [int(a) for a in actions]
-        self.threads = max(1, threads or len(os.sched_getaffinity(0)))
+        self.threads = checks.whole("threads", threads or len(os.sched_getaffinity(0)), 1, 1024)
         self._machines = [machine.clone() for _ in range(self.threads)]
         self.start = self._machines[0].snapshot()
         self.ram = np.asarray(self.start.ram)
@@ -151,6 +150,8 @@ class Oracle:
         actions = np.tile(np.asarray(tail, np.int32), (len(runs), 1))
         for i, run in enumerate(runs):
             for u in run:
+                if not isinstance(u, Intervention):
+                    raise VcsError(f"{u!r:.60} is no intervention: pass what xai.do, xai.Do or xai.Act make")
                 if u.frame >= len(tail):
                     raise VcsError(f"{u.name} acts after the tail of {len(tail)} frames; use a smaller frame")
                 if isinstance(u, Act):
@@ -174,6 +175,8 @@ class Oracle:
         screens: bool,
     ) -> tuple[Any, ...]:
         """`replay_batch` split over the threads; the arrays of all runs in order."""
+        if not isinstance(runs, Sequence) or not all(isinstance(run, Sequence) for run in runs):
+            raise VcsError("the oracle runs a list of lists of interventions: [[xai.do(...)], [...]]")
         parts = min(self.threads, max(1, len(runs) // 8)) or 1
         cuts = np.linspace(0, len(runs), parts + 1).astype(int)
 
@@ -233,6 +236,8 @@ class Oracle:
         `vcs.layout`), and keep RAM and the number of changed pixels after each frame, uint8[L, B, F, 128] and
         int32[L, B, F].
         """
+        for what in (locations, bits):
+            checks.instance("what is mapped", what, Iterable, "lists of location ids and of bits 0..7")
         places, which = tuple(locations), tuple(bits)
         runs = [(Do(u, "flip", b),) for u in places for b in which]
         ram, changed, *_ = self._batch(runs, self.actions, self._screens, True, False)

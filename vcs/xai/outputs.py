@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vcs import checks
+from vcs.errors import VcsError
+
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
@@ -34,9 +37,9 @@ class Outcome:
     screen: Bytes | None = None
 
     def picture(self) -> Bytes:
-        """The screen; ValueError when the run did not keep it."""
+        """The screen; VcsError when the run did not keep it."""
         if self.screen is None:
-            raise ValueError("this outcome was run without keeping its screen; run it with screens=True")
+            raise VcsError("this outcome was run without keeping its screen; run it with screens=True")
         return self.screen
 
 
@@ -127,8 +130,11 @@ class Output:
 
     @property
     def readout(self) -> Readout:
-        """The study's hand-made differentiable handle; ValueError if this output has none."""
-        raise ValueError(f"the output {self.name} has no hand-made differentiable read-out")
+        """The study's hand-made differentiable handle; VcsError if this output has none."""
+        raise VcsError(
+            f"the output {self.name} has no hand-made differentiable read-out: score a method that needs one "
+            "on content or position"
+        )
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,7 @@ class Content(Output):
     @classmethod
     def of(cls, cell: int) -> Content:
         """The content output of ``cell`` under its protocol name."""
+        checks.whole("the cell", cell, 0, 127)
         return cls(f"content(ram_self@{cell})", "content", cell)
 
     def read(self, outcome: Outcome) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vcs import checks
 from vcs.xai import metrics
 from vcs.xai.causes import Cause
 from vcs.xai.methods import Attribution, Method, checked, get
@@ -67,8 +68,11 @@ def score(state: State, method: str | Method, output: str | Output, *, curves: b
     deletion and insertion curves (n + 1 re-runs each), else they are empty.
     Raises VcsError for an unknown name or an attribution of the wrong shape or with NaN.
     """
+    checks.instance("the state", state, State, "an xai.State")
     chosen = get(method) if isinstance(method, str) else method
+    checks.instance("the method", chosen, Method, "a registered name, or an xai.Method")
     target = state.output(output) if isinstance(output, str) else output
+    checks.instance("the output", target, Output, "content, position, or an output of vcs.xai")
     if chosen.choose is not None:
         target = chosen.choose(state, target)
     causes = state.causes

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vcs import roms
+from vcs import checks, roms
 from vcs.data import load_json
 from vcs.errors import VcsError
 from vcs.trace import Trace
@@ -61,6 +61,16 @@ def scored_games() -> list[str]:
     return sorted(load_json("audit_expected.json")["games"])
 
 
+def _checked(labels: Any) -> dict[int, str] | None:
+    """Candidate cells, if they are RAM cells with concepts."""
+    if labels is None:
+        return None
+    fits = isinstance(labels, Mapping) and all(isinstance(c, int) and 0 <= c < 128 for c in labels)
+    if not fits or not all(isinstance(concept, str) for concept in labels.values()):
+        raise VcsError(f"labels is {labels!r:.60}: give a mapping from RAM cells 0..127 to concepts")
+    return dict(labels)
+
+
 class State:
     """One gameplay state of one game, with its causes, outputs and oracle.
 
@@ -76,6 +86,8 @@ class State:
     def __init__(
         self, game: Any, seed: int = 0, *, threads: int = 1, labels: Mapping[int, str] | None = None
     ) -> None:
+        checks.whole("seed", seed, 0, 2**63)
+        labels = _checked(labels)
         image = roms.find(game)
         self.game, self.rom_sha256, self.seed = image.name, image.sha256, seed
         self.stream, self.prefix = actions_of(seed)

@@ -86,7 +86,7 @@ def register(name: str, **facts: Any) -> Callable[[Attribute], Attribute]:
 
     Raises VcsError for a name that is taken or cannot be a file name.
     """
-    if not name.replace("-", "_").isidentifier():
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise VcsError(f"{name!r} cannot name a method: use letters, digits, _ and -")
     if facts.get("tradition", "intervention") not in TRADITIONS:
         raise VcsError(f"unknown tradition {facts['tradition']!r}; choose one of {', '.join(TRADITIONS)}")

@@ -301,7 +301,7 @@ def _objects() -> dict[str, Any]:
 def _environments() -> dict[str, Any]:
     from vcs.env import ALEInterface
     from vcs.env.ale import ALEError, LoggerMode
-    from vcs.env.gym import AtariEnv, EnvError
+    from vcs.env.gym import ActionError, AtariEnv, EnvError
     from vcs.env.vector import AtariVectorEnv
 
     ale = ALEInterface()
@@ -318,6 +318,7 @@ def _environments() -> dict[str, Any]:
         "vcs.env.vector.AtariVectorEnv": vector,
         "vcs.env.vector.EnvSnapshot": vector.snapshot(0),
         "vcs.env.gym.EnvError": EnvError("x"),
+        "vcs.env.gym.ActionError": ActionError("x"),
         "vcs.env.gym.AtariEnv": AtariEnv("pong") if "pong" in roms.available() else None,
     }
 

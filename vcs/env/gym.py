@@ -40,6 +40,10 @@ class EnvError(VcsError, error.Error):
     """An argument that cannot be used; also a gymnasium.error.Error, as in ale-py."""
 
 
+class ActionError(EnvError, IndexError):
+    """An action that the environment has not; an IndexError too, as ale-py's environment raises."""
+
+
 class Info(TypedDict, total=False):
     """The info of `reset` and `step`; `seeds` only after `reset(seed=...)`."""
 
@@ -193,7 +197,7 @@ class AtariEnv(gym.Env[Observation, int], EzPickle):
             try:
                 number, strength = self._action_set[action], 1.0
             except (TypeError, IndexError):
-                raise EnvError(
+                raise ActionError(
                     f"{action!r:.60} is no action: use a whole number from 0 to {len(self._action_set) - 1}"
                 ) from None
         m = self._machine

@@ -486,7 +486,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
                 return np.full(self.num_envs, -1, np.int64)
             values = [int(seed) + i for i in range(self.num_envs)]
         else:
-            instance("the seed", seed, (Sequence, np.ndarray), "one whole number, or one for each environment")
+            instance("the seed", seed, (Sequence, np.ndarray), "a whole number, or one for each environment")
             values = [-1 if s is None else whole("a seed", s, -(2**63), 2**64) for s in seed]
             if len(values) != self.num_envs:
                 raise VcsError(f"{len(values)} seeds were given for {self.num_envs} environments; give one "

@@ -203,9 +203,9 @@ MODIFY: dict[str, tuple[list[str], list[str]]] = {
 # run_plain jumps from the end of an instruction straight to the next one's code where the compiler has
 # labels as values: each opcode then has a jump of its own for the processor to learn. The table of labels is
 # copied into the machine, where one instruction reads it (from position-independent code it takes three).
-# Elsewhere the loop's switch does it. Where the code of the window ends is read from the machine each time: an
-# access that asks to stop, or changes the mapping, sets it to 0 (leave_window), and nothing has to be asked after
-# each access.
+# Elsewhere the loop's switch does it. Where the code of the window ends is read from the machine each time:
+# an access that asks to stop, or changes the mapping, sets it to 0 (leave_window), and nothing has to be
+# asked after each access.
 THREADED = '''cdef extern from *:
     """
     #if defined(__GNUC__)

@@ -56,13 +56,20 @@ def markdown(results: list[dict[str, Any]], chart: str) -> str:
 
 
 def plot(results: list[dict[str, Any]], path: pathlib.Path) -> None:
-    """Horizontal bars: our rate over the peer's, one bar a row that has a peer; the line is parity."""
+    """Horizontal bars: our rate over the peer's, one bar a row that has a peer; the line is parity.
+
+    Of a bench that has medians over its games they alone are drawn: the tables have the games."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    rows = [(d["bench"], r) for d in results for r in d["rows"] if r["ratio"] is not None]
+    rows = []
+    for d in results:
+        peered = [r for r in d["rows"] if r["ratio"] is not None]
+        medians = [r for r in peered if r["case"].startswith("median")]
+        note = d["settings"].get("note", "")
+        rows += [(d["bench"] + (f" ({note})" if note else ""), r) for r in medians or peered]
     if not rows:
         raise VcsError(
             "no row has a peer, so there is nothing to draw: run rollout, vector or snapshot first"

@@ -263,7 +263,7 @@ def test_weights_of_the_last_frame_over_a_long_horizon() -> None:
     ("actions", "settings", "word"),
     [
         ([], {}, "actions"),
-        ([18], {}, "0 to 17"),
+        ([18], {}, r"from 0 \(NOOP\) to 17"),
         ([0], {"block": 0}, "block"),
         ([0], {"rules": "x"}, "rule set"),
         ([0], {"mode": "x"}, "mode"),

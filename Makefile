@@ -49,7 +49,7 @@ $(STAMP): pyproject.toml setup.py $(SOURCES)
 	touch $@
 
 # First the other packages, by uv, then the engines: the hard machine is compiled twice, the second time for the way
-# a training run went, which plays the games of ale-py (a seventh faster; docs/benchmarks.md). VCS_PGO=0 compiles it
+# a training run went, which plays the games of ale-py (a fifth faster; docs/benchmarks.md). VCS_PGO=0 compiles it
 # once. Where uv cannot be had, or does not find its way to the packages, pip does it all. BUILD: what pyproject.toml
 # requires for building.
 BUILD := 'setuptools>=77' 'Cython>=3.0' 'pybind11>=2.12' 'numpy>=2.0'

@@ -26,6 +26,11 @@ def whole(name: str, value: Any, low: int, high: int = INT32) -> int:
     return number
 
 
+def seed(name: str, value: Any) -> int:
+    """A seed: any whole number that 64 bits hold, with a sign or without."""
+    return whole(name, value, -(2**63), 2**64)
+
+
 def real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite number from low to high."""
     try:

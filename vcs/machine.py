@@ -157,8 +157,9 @@ class Machine(Core):
             "paddle_min": number("paddle_min", PADDLE_MIN),
             "paddle_max": checks.whole("paddle_max", paddle_max, INT_MIN, INT_MAX),
             "program": self.rules.program,
-            "system_seed": number("system_random_seed", 4753849, -(2**63), 2**64) & 0xFFFFFFFF,
-            "sticky_seed": checks.whole("seed", seed, -(2**63), 2**64) & 0xFFFFFFFF,
+            "system_seed": 0xFFFFFFFF
+            & checks.seed("system_random_seed", option("system_random_seed", 4753849)),
+            "sticky_seed": checks.seed("seed", seed) & 0xFFFFFFFF,
             # the option passes through six significant digits and a float32 (environment.md 6.3)
             "sticky_p": float(np.float32(f"{repeat_action_probability:g}")) if ale else 0.0,
             "frame_skip": frame_skip,

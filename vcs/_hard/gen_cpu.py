@@ -289,15 +289,16 @@ class Gen:
         if self.kind in ("flat", "relaxed"):
             self.rd(dst, ea, prev)
         else:
-            self.put(
-                f"if {ea} & 0x80:",
-                f"    {dst} = s.ram[{ea} & 0x7F]",
-                "else:",
-                f"    {dst} = low_read(m, {ea}, {prev}, cyc)",
-            )
-            self.ind += 1
-            self.event()
-            self.ind -= 1
+            miss = f"{dst} = low_read(m, {ea}, {prev}, cyc)"
+            self.ram_or(f"{ea} & 0x80", f"{dst} = s.ram[{ea} & 0x7F]", miss)
+
+    def ram_or(self, inside: str, hit: str, *miss: str) -> None:
+        """An access that `hit` does if it is `inside` RAM, and that else goes to the chips by `miss`."""
+        self.put(f"if {inside}:", f"    {hit}", "else:")
+        self.ind += 1
+        self.put(*miss)
+        self.event()
+        self.ind -= 1
 
     def event(self) -> None:
         """After an access that may have ended the frame."""
@@ -310,25 +311,11 @@ class Gen:
         if self.kind == "flat":
             self.put(f"flat_write(f, {ea}, {val}, cyc)")
         elif zero_page:
-            self.put(
-                f"if {ea} & 0x80:",
-                f"    s.ram[{ea} & 0x7F] = <uint8_t>({val})",
-                "else:",
-                f"    cyc = low_write(m, {ea}, {val}, cyc)",
-            )
-            self.ind += 1
-            self.event()
-            self.ind -= 1
+            miss = f"cyc = low_write(m, {ea}, {val}, cyc)"
+            self.ram_or(f"{ea} & 0x80", f"s.ram[{ea} & 0x7F] = <uint8_t>({val})", miss)
         else:
-            self.put(
-                f"if ({ea}) & 0x1280 == 0x80:",
-                f"    s.ram[({ea}) & 0x7F] = <uint8_t>({val})",
-                "else:",
-                f"    cyc = bus_write(m, {ea}, {val}, cyc)",
-            )
-            self.ind += 1
-            self.event()
-            self.ind -= 1
+            miss = f"cyc = bus_write(m, {ea}, {val}, cyc)"
+            self.ram_or(f"({ea}) & 0x1280 == 0x80", f"s.ram[({ea}) & 0x7F] = <uint8_t>({val})", miss)
 
     def pull(self, dst: str, prev: str) -> None:
         """A read of the stack, which no specialisation relaxes."""
@@ -337,15 +324,8 @@ class Gen:
         elif self.kind == "flat":
             self.rd(dst, "(0x100 + sp)", prev)
         else:
-            self.put(
-                "if sp & 0x80:",
-                f"    {dst} = s.ram[sp & 0x7F]",
-                "else:",
-                f"    {dst} = bus_read(m, 0x100 + sp, {prev}, cyc)",
-            )
-            self.ind += 1
-            self.event()
-            self.ind -= 1
+            miss = f"{dst} = bus_read(m, 0x100 + sp, {prev}, cyc)"
+            self.ram_or("sp & 0x80", f"{dst} = s.ram[sp & 0x7F]", miss)
 
     def push(self, val: str, after_write: bool = False) -> None:
         if self.kind == "relaxed":
@@ -353,15 +333,10 @@ class Gen:
         if self.kind == "flat":
             self.put(f"flat_write(f, 0x100 + sp, {val}, cyc)")
         else:
-            self.put("if sp & 0x80:", f"    s.ram[sp & 0x7F] = <uint8_t>({val})", "else:")
-            self.ind += 1
+            miss = [f"cyc = bus_write(m, 0x100 + sp, {val}, cyc)"]
             if after_write:
-                self.put("m.after_write = 1")
-            self.put(f"cyc = bus_write(m, 0x100 + sp, {val}, cyc)")
-            if after_write:
-                self.put("m.after_write = 0")
-            self.event()
-            self.ind -= 1
+                miss = ["m.after_write = 1", *miss, "m.after_write = 0"]
+            self.ram_or("sp & 0x80", f"s.ram[sp & 0x7F] = <uint8_t>({val})", *miss)
         self.put("sp = (sp - 1) & 0xFF")
 
     # -- the program counter; run_plain keeps it as p, the place in memory: pc = p + m.win_bias

@@ -33,6 +33,7 @@ from vcs._hard._pool import Batch as NativeBatch
 from vcs._hard._pool import Pool
 from vcs._hard.machine import api, handle, restore_all
 from vcs.checks import flag, instance, whole
+from vcs.checks import seed as checked_seed
 from vcs.env.ale import NO_SOUND
 from vcs.errors import VcsError
 from vcs.machine import Machine, Snapshot, palette
@@ -487,7 +488,7 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
             values = [int(seed) + i for i in range(self.num_envs)]
         else:
             instance("the seed", seed, (Sequence, np.ndarray), "a whole number, or one for each environment")
-            values = [-1 if s is None else whole("a seed", s, -(2**63), 2**64) for s in seed]
+            values = [-1 if s is None else checked_seed("a seed", s) for s in seed]
             if len(values) != self.num_envs:
                 raise VcsError(f"{len(values)} seeds were given for {self.num_envs} environments; give one "
                                "number, or one seed for each")

@@ -1,8 +1,10 @@
 """The thread pool: equal streams on any number of threads, partial resets and steps, snapshots, bad input."""
 from __future__ import annotations
 
+import gc
 import os
 import pickle
+import signal
 from typing import Any
 
 import numpy as np
@@ -342,6 +344,35 @@ def test_after_a_fork() -> None:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0
     env.step(np.zeros(2, int))
+
+
+@pytest.mark.parametrize("flying", [False, True])
+def test_forks_while_threads_run(flying: bool) -> None:
+    """A fork while the threads sleep or step: the child can drop what it inherited and exit in the usual way, a
+    pool of its own plays there, and the parent's stream is that of a pool nobody forked."""
+    plan = actions(6, n=8)
+    expected = play(make(n=8, num_threads=1), plan)
+    env = make(n=8, num_threads=3)
+    env.reset(seed=3)
+    for row, want in zip(plan, expected[1:], strict=True):
+        if flying:
+            env.send(row)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout's cannot end a wait in C++
+                signal.alarm(30)
+                with pytest.raises(VcsError, match="forked"):
+                    env.recv() if flying else env.step(row)
+                del env
+                gc.collect()
+                own = play(make(n=8), plan[:2])
+                code = 0 if all(same(a, b) for a, b in zip(own, expected, strict=False)) else 2
+            finally:
+                os._exit(code)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert same(want, copies(env.recv() if flying else env.step(row)))
 
 
 def test_no_game_leaks_into_another() -> None:

@@ -51,7 +51,9 @@ from vcs._hard import machine
 from vcs._hard.machine import Core, play, record_rows
 from vcs.asm import OPCODES
 from vcs.cart import MAPPERS
+from vcs.command import INTERRUPTED, deaf, guarded
 from vcs.gradient import grads
+from vcs.journal import append
 from vcs.soft import replay
 from vcs.soft.replay import owners
 from vcs.trace import NOBODY, Trace, start_values
@@ -375,13 +377,13 @@ def finding(check: Callable[[Program], str | None]) -> Callable[[Program], str |
     """A comparison for which whatever an engine raises is a finding too."""
 
     @wraps(check)
-    def guarded(program: Program) -> str | None:
+    def reported(program: Program) -> str | None:
         try:
             return check(program)
         except Exception as why:
             return f"{check.__name__}: {type(why).__name__}: {why}"
 
-    return guarded
+    return reported
 
 
 @finding
@@ -527,7 +529,6 @@ def run(
     if mode not in MODES:
         console.print(f"there is no comparison {mode!r}; known are {', '.join(MODES)}")
         raise typer.Exit(2)
-    journal.parent.mkdir(parents=True, exist_ok=True)
     from tests.fuzz.runner import rows
 
     done = {r["block"] for r in rows(journal) if r["mode"] == mode}
@@ -544,10 +545,11 @@ def run(
     )
     if mode == "ale":
         jobs = 1  # ale-py has a process of its own already
-    pool = multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else None
+    with deaf():
+        pool = multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else None
     results = pool.imap_unordered(block, todo) if pool else map(block, todo)
     try:
-        with Progress(*columns, console=console) as progress, journal.open("a") as out:
+        with Progress(*columns, console=console) as progress:
             task = progress.add_task(mode, total=blocks, completed=blocks - len(todo))
             for number, size, undecided, found, seconds in results:
                 for problem, program in found:
@@ -564,14 +566,13 @@ def run(
                     "build": engine,
                     "date": datetime.date.today().isoformat(),
                 }
-                out.write(json.dumps(row) + "\n")
-                out.flush()
+                append(journal, row)
                 progress.advance(task)
                 if minutes and time.monotonic() - began > 60 * minutes:
                     break
     except KeyboardInterrupt:
         console.print("interrupted: the same command goes on")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     finally:
         if pool:
             pool.terminate()
@@ -590,4 +591,4 @@ def text(program: Program) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(run)
+    guarded(lambda: typer.run(run), "tests.fuzz.engines")

@@ -951,7 +951,10 @@ public:
         for (size_t i = 0; i < envs.size(); i++) envs[i]->write(batch.out, int(i), false);
     }
 
-    bool usable() const { return !stopping && pid == getpid(); }
+    bool usable() const { return !stopping && !inherited(); }
+
+    // Whether this process is a fork of the one that made the pool.
+    bool inherited() const { return pid != getpid(); }
 
 private:
     Shared shared;
@@ -1005,7 +1008,7 @@ private:
     }
 
     void stop() {
-        if (pid != getpid()) {                   // threads do not survive a fork: nothing to join here
+        if (inherited()) {                       // threads do not survive a fork: nothing to join here
             for (auto& w : workers) w.detach();
             workers.clear();
             return;
@@ -1118,10 +1121,18 @@ private:
 
 }  // namespace
 
+// A forked process leaves a pool that it inherited as it is: whoever destroys a condition variable waits for the
+// threads that sleep on it, which do not live there.
+struct Destroy {
+    void operator()(Pool* pool) const {
+        if (!pool->inherited()) delete pool;
+    }
+};
+
 PYBIND11_MODULE(_pool, m) {
     m.doc() = "Thread pool over hard machines; see vcs.env.vector for its interface.";
     py::class_<Batch>(m, "Batch").def(py::init<py::tuple, size_t>());
-    py::class_<Pool>(m, "Pool")
+    py::class_<Pool, std::unique_ptr<Pool, Destroy>>(m, "Pool")
         .def(py::init<py::list, py::list, py::capsule, py::dict, Array<uint8_t>, Array<uint8_t>, Array<int32_t>, int,
                       int>())
         .def("close", &Pool::close)

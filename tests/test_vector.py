@@ -348,8 +348,8 @@ def test_after_a_fork() -> None:
 
 @pytest.mark.parametrize("flying", [False, True])
 def test_forks_while_threads_run(flying: bool) -> None:
-    """A fork while the threads sleep or step: the child can drop what it inherited and exit in the usual way, a
-    pool of its own plays there, and the parent's stream is that of a pool nobody forked."""
+    """A fork while the threads sleep or step: the child can drop what it inherited and exit in the usual way,
+    a pool of its own plays there, and the parent's stream is that of a pool nobody forked."""
     plan = actions(6, n=8)
     expected = play(make(n=8, num_threads=1), plan)
     env = make(n=8, num_threads=3)

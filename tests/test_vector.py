@@ -346,8 +346,8 @@ def test_after_a_fork() -> None:
     env.step(np.zeros(2, int))
 
 
-@pytest.mark.skipif("libtsan" in os.environ.get("LD_PRELOAD", ""),
-                    reason="ThreadSanitizer knows no threads that start in a forked process")
+@pytest.mark.skipif(any(name in os.environ.get("LD_PRELOAD", "") for name in ("libtsan", "liblsan")),
+                    reason="the sanitizer knows no threads that start in a forked process")
 @pytest.mark.parametrize("flying", [False, True])
 def test_forks_while_threads_run(flying: bool) -> None:
     """A fork while the threads sleep or step: the child can drop what it inherited and exit in the usual way,

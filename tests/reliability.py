@@ -117,7 +117,8 @@ def collect(
         passed, failed = sum(r["passed"] for r in ran), sum(r["failed"] for r in ran)
         note(
             "sanitizers",
-            f"{SUITES[kind]}, engines of {commit}: {len(ran)} test file{'s' * (len(ran) > 1)}",
+            f"{SUITES[kind]}, engines of {commit}",
+            files=len(ran),
             executions=passed + failed,
             survived=passed,
             lost=failed,
@@ -496,6 +497,7 @@ AREAS = {
 }
 COLUMNS = {
     "sanitizers": {
+        "files": "test files",
         "executions": "tests",
         "survived": "passed",
         "lost": "failed",

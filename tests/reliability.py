@@ -402,10 +402,7 @@ FIRST = (
 )
 LEFT_OUT = {
     "test_docs.py": "builds the documentation and runs its examples, which the other tests do as well",
-    "test_examples.py": "runs the examples of the documentation",
     "test_bench.py": "measures time",
-    "test_reproductions.py": "starts ale-py in a process for each finding",
-    "test_vector_live.py": "slow beside ale-py's own: after 17 minutes 13 of its 20 tests had passed",
 }
 ENGINES = ("vcs/_*/*.pyx", "vcs/_*/*.px?", "vcs/_*/*.?pp", "vcs/_hard/gen_cpu.py")
 POOL = ["tests/test_vector.py"]  # one Python thread, which drives the pool's

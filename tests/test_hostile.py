@@ -135,6 +135,8 @@ def environments() -> Iterator[Call]:
     make = AtariVectorEnv
     for game in (None, 3, "nope", []):
         yield lambda game=game: make(game, 2)
+    for game in (3, object()):
+        yield lambda game=game: make(game)
     for name in ("num_envs", "num_threads", "img_height", "stack_num", "frameskip", "noop_max", "batch_size"):
         for value in ("x", -1, NAN, [], 2**70):
             yield lambda name=name, value=value: make("glass", **{"num_envs": 2, name: value})

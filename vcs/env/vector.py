@@ -171,9 +171,9 @@ class AtariVectorEnv(gymnasium.vector.VectorEnv[NDArray[np.uint8], NDArray[Any],
         self._arguments: dict[str, Any] = arguments
         self._lock = threading.RLock()
         several = not isinstance(game, (str, bytes, os.PathLike))
-        self.num_envs = whole("num_envs", (len(game) if several else 1) if num_envs is None else num_envs, 1)
         if several:
             instance("the game", game, (Sequence, np.ndarray), "a name, a path or bytes, or a list of them")
+        self.num_envs = whole("num_envs", (len(game) if several else 1) if num_envs is None else num_envs, 1)
         games: list[Any] = list(game) if several else [game] * self.num_envs
         if len(games) != self.num_envs:
             raise VcsError(f"{len(games)} games were given for {self.num_envs} environments; give one game "

@@ -184,22 +184,20 @@ def interrupts(
     """Ctrl-C at random moments of every long command, half of them while it starts or ends."""
     from tests import test_threads
 
-    totals: dict[str, list[int]] = {}
+    totals: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     began, wrong = time.monotonic(), []
     for name, words in track(sorted(test_threads.LONG.items()), "commands", console=console):
         with tempfile.TemporaryDirectory() as folder:
             met, found = test_threads.interrupts(name, n, Path(folder), seed)
         wrong += found
-        total = totals.setdefault(words[0].split(".")[0], [0, 0, 0, 0])
-        for k, more in enumerate((1, n, met, len(found))):
-            total[k] += more
-    for package, (commands, times, met, bad) in totals.items():
+        totals[words[0].split(".")[0]].update(commands=1, met=met, wrong=len(found))
+    for package, total in totals.items():
         note(
             "interruptions",
-            f"Ctrl-C in {commands} commands of {package}",
-            executions=times,
-            faults=met,
-            lost=bad,
+            f"Ctrl-C in {total['commands']} commands of {package}",
+            executions=n * total["commands"],
+            faults=total["met"],
+            lost=total["wrong"],
             command=command(),
         )
     console.print(f"{time.monotonic() - began:.0f} s", *wrong, sep="\n", markup=False)

@@ -69,7 +69,7 @@ def instance(name: str, value: Any, kind: type[T] | tuple[type[T], ...], source:
 
 
 def actions(values: Any) -> NDArray[np.int32]:
-    """A list of action numbers as a new array, int32[n]; whether they exist is up to the machine."""
+    """A list of action numbers 0..17 as a new array, int32[n], empty if the list is."""
     try:
         array = np.asarray(values)
     except ValueError:  # rows of several lengths

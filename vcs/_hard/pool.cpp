@@ -1008,11 +1008,7 @@ private:
     }
 
     void stop() {
-        if (inherited()) {                       // threads do not survive a fork: nothing to join here
-            for (auto& w : workers) w.detach();
-            workers.clear();
-            return;
-        }
+        if (inherited()) return;                 // threads do not survive a fork: nothing to join here
         {
             std::lock_guard<std::mutex> lock(mutex);
             stopping = true;
